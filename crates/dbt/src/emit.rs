@@ -8,8 +8,9 @@ use crate::at::{address, is_thumb};
 use crate::block::{Location, Undo};
 use crate::layout::{self, HOT_FIELDS, PAGE_WORDS, Window};
 use crate::papers::{Spilling, spill};
-use crate::rules::ModeChange;
+use crate::rules::{ModeChange, is_copied};
 use core::cell::Cell;
+use core::ops::Range;
 use spica_addr::GuestVa;
 use spica_isa::t32::{Code, ItState};
 use spica_isa::{Cond, Reg, asm};
@@ -18,15 +19,17 @@ use spica_isa::{Cond, Reg, asm};
 #[derive(Clone, Copy, Debug)]
 pub struct PendingExit {
     /// The word that is patched when the exit is linked.
-    pub site: usize,
+    pub site: u16,
     /// The `SVC` of the exit; the same as `site` where the exit is unconditional.
-    pub stub: usize,
-    /// It may be come to from another block, in another address space: the way back from a call.
-    pub way_back: bool,
+    pub stub: u16,
 }
 
 /// At most this many exits in a block; a block ends where it would get more.
 pub const MAX_EXITS: usize = 25;
+/// Room for the exits of a block.
+pub type Exits = [PendingExit; MAX_EXITS];
+/// Nothing in it.
+pub const NO_EXITS: Exits = [PendingExit { site: 0, stub: 0 }; MAX_EXITS];
 /// Room that must be left in a page for a block to take one more guest instruction: the longest translation, the words
 /// that it puts into the cold part, and the exit that ends the block.
 pub(crate) const ROOM: usize = 32;
@@ -42,8 +45,10 @@ pub struct Emitter<'a> {
     page: Option<&'a mut [u32; PAGE_WORDS]>,
     hot: usize,
     cold: usize,
-    pub(crate) exits: [PendingExit; MAX_EXITS],
-    pub(crate) exit_count: usize,
+    exits: &'a mut Exits,
+    exit_count: usize,
+    /// A bit for each exit that may be come to from another block, in another address space: the way back from a call.
+    ways_back: u32,
     /// The instruction being translated; bit 0 is its state.
     guest: GuestVa,
     /// Its code, if it is T32.
@@ -73,26 +78,28 @@ pub struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    /// An emitter for a page, with words `hot..cold` free. Without a `page` nothing is written; `wanted` is then the
+    /// An emitter for a page, with words `free`. Without a `page` nothing is written; `wanted` is then the
     /// word to locate. Indirect branches go through `mirror` where they can. Constants may be taken from `source`, the
-    /// guest's page. Registers are spilled as `spilling` says.
+    /// guest's page. Registers are spilled as `spilling` says. Exits are noted in `exits`, whatever is there.
     pub fn new(
         page: Option<&'a mut [u32; PAGE_WORDS]>,
-        hot: usize,
-        cold: usize,
+        free: Range<usize>,
         wanted: Option<usize>,
         mirror: Option<Window>,
         source: Option<&'a [u32; PAGE_WORDS]>,
         spilling: Spilling,
+        exits: &'a mut Exits,
     ) -> Self {
+        let Range { start: hot, end: cold } = free;
         debug_assert!(hot >= HOT_FIELDS as usize / 4 && hot <= cold && cold <= PAGE_WORDS);
-        let none = PendingExit { site: 0, stub: 0, way_back: false };
+        const { assert!(MAX_EXITS <= 32, "there is a bit for each exit") }
         Emitter {
             page,
             hot,
             cold,
-            exits: [none; MAX_EXITS],
+            exits,
             exit_count: 0,
+            ways_back: 0,
             guest: GuestVa(0),
             code: None,
             it: ItState::OUTSIDE,
@@ -122,9 +129,10 @@ impl<'a> Emitter<'a> {
         self.cold
     }
 
-    /// The exits so far.
-    pub fn exits(&self) -> &[PendingExit] {
-        &self.exits[..self.exit_count]
+    /// The exits so far, each with whether it is the way back from a call.
+    pub fn exits(&self) -> impl ExactSizeIterator<Item = (PendingExit, bool)> {
+        let exits = self.exits[..self.exit_count].iter().enumerate();
+        exits.map(|(n, &exit)| (exit, self.ways_back >> n & 1 != 0))
     }
 
     /// What was found of the word that was wanted.
@@ -286,6 +294,31 @@ impl<'a> Emitter<'a> {
         debug_assert!(self.hot < self.cold, "the caller checked for room");
         self.put(self.hot, word);
         self.hot += 1;
+    }
+
+    /// Emits the instructions from `pc` on, at most `most`, as long as they are [copied](is_copied) and there is room:
+    /// how many. There is for the first.
+    #[inline(always)]
+    pub(crate) fn copy(&mut self, pc: GuestVa, most: usize, fetch: &mut impl FnMut(GuestVa) -> u32) -> usize {
+        let first = self.hot;
+        let most = most.min((self.cold - first).saturating_sub(self.spilling.room()) + 1);
+        let mut copied = 0;
+        while copied < most {
+            let word = fetch(pc.wrapping_add(4 * copied as u32));
+            if !is_copied(word) {
+                break;
+            }
+            if let Some(page) = &mut self.page {
+                page[first + copied] = word;
+            }
+            copied += 1;
+        }
+        if let Some(at) = self.wanted.and_then(|wanted| wanted.checked_sub(first)).filter(|&at| at < copied) {
+            let guest = pc.wrapping_add(4 * at as u32);
+            self.found = Some(Location { guest, it: ItState::OUTSIDE, undo: Undo::NONE });
+        }
+        self.hot += copied;
+        copied
     }
 
     /// Emits cold words; returns the index of the first.
@@ -456,8 +489,14 @@ impl<'a> Emitter<'a> {
     }
 
     fn new_exit(&mut self, site: usize, stub: usize) {
-        self.exits[self.exit_count] = PendingExit { site, stub, way_back: false };
+        self.exits[self.exit_count] = PendingExit { site: site as u16, stub: stub as u16 };
         self.exit_count += 1;
+    }
+
+    /// The exit before is the way back from a call.
+    #[cfg(feature = "papers")]
+    pub(crate) fn mark_way_back(&mut self) {
+        self.ways_back |= 1 << (self.exit_count - 1);
     }
 
     /// An exit to `target` that is always taken when reached.

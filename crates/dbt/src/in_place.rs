@@ -129,14 +129,20 @@ pub fn instead(word: u32) -> Option<u32> {
 /// copies or calls what does, and closes it again. Their stubs would look whether they have to trap, by branches that
 /// nobody predicts. If one traps without need, that costs time and nothing else.
 #[must_use]
+#[inline(always)]
 pub fn is_window_edge(page: &Words, at: usize) -> bool {
     const ISB: u32 = 0xf57f_f06f;
+    page.get(at + 1) == Some(&ISB) && opens_or_closes(page, at)
+}
+
+/// The same where an `ISB` is behind the word.
+fn opens_or_closes(page: &Words, at: usize) -> bool {
     const CALL: u32 = 0xeb;
     const BEFORE: usize = 4;
     const BEHIND: usize = 7;
     // MCR p15, 0, Rt, c3, c0, 0.
     let is_write = |word: u32| word & 0x0fff_0fff == 0x0e03_0f10;
-    let (Some(&word), Some(&ISB)) = (page.get(at), page.get(at + 1)) else { return false };
+    let Some(&word) = page.get(at) else { return false };
     if !is_write(word) || word >> 28 != 0xe || word >> 12 & 0xf > 7 {
         return false;
     }
@@ -269,6 +275,12 @@ fn decides(word: u32) -> bool {
     }
 }
 
+/// Whether a word cannot be as it is where it is executed, if it is an instruction.
+#[inline(always)]
+fn matters(word: u32) -> bool {
+    is_nearly(word) && (reads_current(word) || decides(word)) || trap::is_taken_for_ours(word)
+}
+
 /// All text of a kernel is within reach of its branches (A8.8.18).
 const REACH: u32 = 32 << 20;
 /// What is looked at on either side of a word, to tell what it is.
@@ -339,16 +351,18 @@ impl Text<'_> {
 
     /// The words that are data for sure: literals and jump tables.
     fn data(&self) -> WordSet {
+        // In a register, a comparison takes one instruction.
+        let pc_as_base = core::hint::black_box(0xf000_0000);
         let mut data = WordSet::EMPTY;
         let parts = [(self.before, -(PAGE_WORDS as i32)), (Some(self.page), 0), (self.behind, PAGE_WORDS as i32)];
         for (words, first) in parts {
             let Some(words) = words else { continue };
-            // Three pages are looked through for each: the compiler makes straight code of eight words.
-            for (chunk, eight) in words.as_chunks::<8>().0.iter().enumerate() {
-                for (at, &word) in eight.iter().enumerate() {
+            // Three pages are looked through for each: the compiler makes straight code of sixteen words.
+            for (chunk, sixteen) in words.as_chunks::<16>().0.iter().enumerate() {
+                for (at, &word) in sixteen.iter().enumerate() {
                     // All that says where data is, has the PC as its base, in bits 19:16. Branches have an offset there.
-                    if word << 12 >= 0xf000_0000 && word & 0x0e00_0000 != 0x0a00_0000 {
-                        self.note_data(word, first + (8 * chunk + at) as i32, &mut data);
+                    if word << 12 >= pc_as_base && word & 0x0e00_0000 != 0x0a00_0000 {
+                        self.note_data(word, first + (16 * chunk + at) as i32, &mut data);
                     }
                 }
             }
@@ -420,13 +434,12 @@ impl Text<'_> {
         self.next_to(at, step, data, |word| (!(is_sensitive(word) && is_exact(word))).then(|| may_be(word)))
     }
 
-    /// Whether word `at` must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
+    /// Whether word `at`, which [`matters`], must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
     /// whether it is an instruction, or if it is one that must neither be replaced nor stay: an `SVC` of the guest's
     /// that would be [taken for ours](trap::is_taken_for_ours), whose number the guest reads where it is.
     fn decide(&self, at: usize, data: &WordSet) -> Option<bool> {
         let is_data = |word| data.contains(at) || is_characters(word);
-        let matters = |word| is_sensitive(word) || trap::is_taken_for_ours(word);
-        let word = self.page.get(at).copied().filter(|&word| matters(word) && !is_data(word));
+        let word = self.page.get(at).copied().filter(|&word| !is_data(word));
         let Some(word) = word else { return Some(false) };
         let has = |(part, of): (u32, u32), (some, all): (u32, u32)| some * of >= part * all;
         if is_exact(word) && [-1, 1].into_iter().any(|step| has(MANY, self.plausible(at as i32, step, data))) {
@@ -456,10 +469,11 @@ impl Text<'_> {
     #[must_use]
     pub fn replaced(&self) -> Option<WordSet> {
         let mut replaced = WordSet::EMPTY;
-        let data = self.data();
+        // Not every page has anything for which it matters what is data.
+        let mut data = None;
         for (chunk, eight) in self.page.as_chunks::<8>().0.iter().enumerate() {
             for (at, &word) in eight.iter().enumerate() {
-                if may_be_sensitive(word) && self.replaces(word, 8 * chunk + at, &data)? {
+                if may_be_sensitive(word) && self.replaces(word, 8 * chunk + at, &mut data)? {
                     replaced.insert(8 * chunk + at);
                 }
             }
@@ -467,16 +481,20 @@ impl Text<'_> {
         Some(replaced)
     }
 
-    /// Whether `word`, which is word `at`, must be replaced, as [`Self::decide`] says. Once, and not eight times.
+    /// Whether `word`, which is word `at`, must be replaced, as [`Self::decide`] says; `data` are found out if need be.
+    /// Once, and not eight times.
     #[inline(never)]
-    fn replaces(&self, word: u32, at: usize, data: &WordSet) -> Option<bool> {
-        if is_nearly(word) || trap::is_taken_for_ours(word) { self.decide(at, data) } else { Some(false) }
+    fn replaces(&self, word: u32, at: usize, data: &mut Option<WordSet>) -> Option<bool> {
+        if !matters(word) {
+            return Some(false);
+        }
+        self.decide(at, data.get_or_insert_with(|| self.data()))
     }
 
     /// Whether word `at` of the page must be replaced. `None` as in [`Self::replaced`].
     #[must_use]
     pub fn is_replaced(&self, at: usize) -> Option<bool> {
-        if !self.page.get(at).is_some_and(|&word| is_sensitive(word) || trap::is_taken_for_ours(word)) {
+        if !self.page.get(at).is_some_and(|&word| matters(word)) {
             return Some(false);
         }
         self.decide(at, &self.data())

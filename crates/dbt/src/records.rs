@@ -183,7 +183,7 @@ pub(crate) struct Exit {
     pub(crate) source: u16,
     /// The block that it is linked to, in whose list of such exits it is then; or [`IN_PLACE`], and in none.
     pub(crate) linked: u16,
-    /// From bit 0: the next exit that is linked to the same block; at the top, [`PendingExit::way_back`] and
+    /// From bit 0: the next exit that is linked to the same block; at the top, [`Exit::is_way_back`] and
     /// [`Exit::is_closed`].
     rest: u32,
 }
@@ -192,15 +192,10 @@ const WAY_BACK: u32 = 1 << 30;
 const CLOSED: u32 = 1 << 31;
 
 impl Exit {
-    /// An exit of block `source`, linked to nothing.
-    pub(crate) fn new(exit: &PendingExit, source: u16) -> Exit {
-        Exit {
-            site: exit.site as u16,
-            stub: exit.stub as u16,
-            source,
-            linked: NO_BLOCK,
-            rest: NO_EXIT | if exit.way_back { WAY_BACK } else { 0 },
-        }
+    /// An exit of block `source`, linked to nothing. `way_back`: it is the way back from a call.
+    pub(crate) fn new(exit: PendingExit, way_back: bool, source: u16) -> Exit {
+        let PendingExit { site, stub } = exit;
+        Exit { site, stub, source, linked: NO_BLOCK, rest: NO_EXIT | if way_back { WAY_BACK } else { 0 } }
     }
 
     pub(crate) fn next_incoming(&self) -> u32 {

@@ -163,8 +163,15 @@ impl Shadow {
         2 * self.spaces.len() + self.common.views.len()
     }
 
+    /// All [`Self::view_at`] that there are, by their numbers.
     fn each_view(&mut self, mut f: impl FnMut(&mut Self, usize)) {
-        (0..self.views()).for_each(|view| f(self, view));
+        let spaces = self.spaces.len();
+        for space in 0..spaces {
+            if self.spaces[space].is_live() {
+                [2 * space, 2 * space + 1].into_iter().for_each(|view| f(self, view));
+            }
+        }
+        (2 * spaces..self.views()).for_each(|view| f(self, view));
     }
 
     /// The tables of a view, by number; `None` for those of a space that has no tenant, or is stale.

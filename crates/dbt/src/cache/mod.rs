@@ -20,7 +20,7 @@ use crate::breakpoints::Breakpoints;
 use crate::checks::{CheckAccesses, Checks};
 use crate::client::{Client, CountRuns, Counters};
 use crate::edges::CountEdges;
-use crate::emit::{self, Emitter};
+use crate::emit::{self, Emitter, Exits, NO_EXITS};
 use crate::guest_pages::GuestPages;
 use crate::jump_cache::{Entry, JumpCache};
 use crate::layout::{HOT_FIELDS, Layout, PAGE, PAGE_WORDS, Window};
@@ -142,6 +142,8 @@ pub struct Translator {
     capacity: Capacity,
     blocks: Vec<Block>,
     exits: Vec<Exit>,
+    /// Those of the block that is being made.
+    pending: Exits,
     buckets: Vec<u16>,
     /// Blocks that begin in the middle of an IT block, by [`place_in_it`].
     in_it: Vec<u16>,
@@ -256,6 +258,7 @@ impl Translator {
             capacity,
             blocks: Vec::with_capacity(capacity.blocks),
             exits: Vec::with_capacity(capacity.exits),
+            pending: NO_EXITS,
             buckets: vec![NO_BLOCK; BUCKETS],
             in_it: vec![NO_BLOCK; PLACES_IN_IT],
             page_starts: Vec::with_capacity(layout.pages as usize),
@@ -519,32 +522,29 @@ impl Translator {
         let source = Some(words).filter(|_| options.literals);
         let page = Some(memory.page(code_page));
         let spilling = Spilling::new(options.spill, &self.layout, base);
-        let mut emitter = Emitter::new(page, hot, cold, None, mirror, source, spilling);
-        let mut runs = None;
+        let mut runs = (self.counts && !is_thumb(va)).then(|| self.count_runs());
+        let mut emitter = Emitter::new(page, hot..cold, None, mirror, source, spilling, &mut self.pending);
         let made = if is_thumb(va) {
             let whole_it_blocks = limit == options.max_block;
             let extent = Extent { limit, whole_it_blocks, stop: self.breakpoints.next_behind(address(va)) };
             make_t32(&mut emitter, &options, va, start, extent, words)
         } else {
             let limit = limit.min(self.breakpoints.room_at(va));
-            match (self.counts, &self.checks) {
-                (false, None) => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
-                (false, Some(checks)) if checks.counts_edges() => {
+            match (&mut runs, &self.checks) {
+                (None, None) => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
+                (None, Some(checks)) if checks.counts_edges() => {
                     make_a32(&mut emitter, &options, va, limit, words, &mut CountEdges::new(checks))
                 }
-                (false, Some(checks)) => {
+                (None, Some(checks)) => {
                     make_a32(&mut emitter, &options, va, limit, words, &mut CheckAccesses::new(checks))
                 }
-                (true, _) => {
-                    let runs = runs.insert(self.count_runs());
-                    make_a32(&mut emitter, &options, va, limit, words, runs)
-                }
+                (Some(runs), _) => make_a32(&mut emitter, &options, va, limit, words, runs),
             }
         };
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());
         let id = self.blocks.len() as u16;
         let mut block = Block::new(va, pa, made, emitter.constants(), self.exits.len());
-        self.exits.extend(emitter.exits().iter().map(|exit| Exit::new(exit, id)));
+        self.exits.extend(emitter.exits().map(|(exit, way_back)| Exit::new(exit, way_back, id)));
         if self.counts {
             self.place_counters(runs.as_ref(), code_page, memory);
         }
@@ -694,11 +694,14 @@ impl Translator {
         let end = self.page_starts.get(page as usize + 1).map_or(self.blocks.len(), |&next| next.into());
         let blocks = self.blocks.get(first..end)?;
         let word = word as u16;
-        let in_hot = blocks.partition_point(|b| b.hot.0 <= word).checked_sub(1);
-        let in_cold = blocks.partition_point(|b| b.cold.0 > word);
-        let found = match in_hot {
-            Some(at) if word < blocks[at].hot.1 => at,
-            _ => Some(in_cold).filter(|&at| at < blocks.len() && word < blocks[at].cold.1)?,
+        // Cold parts begin behind all hot ones.
+        let last = blocks.last()?;
+        let found = if word < last.cold.0 {
+            let at = blocks.partition_point(|b| b.hot.0 <= word).checked_sub(1)?;
+            Some(at).filter(|&at| word < blocks[at].hot.1)?
+        } else {
+            let at = blocks.partition_point(|b| b.cold.0 > word);
+            Some(at).filter(|&at| at < blocks.len() && word < blocks[at].cold.1)?
         };
         Some(BlockId((first + found) as u16))
     }
@@ -750,7 +753,8 @@ impl Translator {
         let source = Some(words).filter(|_| options.literals);
         let mirror = self.mirror.window();
         let spilling = Spilling::new(options.spill, &self.layout, base);
-        let mut emitter = Emitter::new(None, hot, cold, wanted, mirror, source, spilling);
+        let mut exits = NO_EXITS;
+        let mut emitter = Emitter::new(None, hot..cold, wanted, mirror, source, spilling, &mut exits);
         if is_thumb(block.va) {
             let next_page = block.across().map(|half| NextPage { half, pa: GuestPa(0) });
             let start = Start { it: block.first_it(), next_page };

@@ -148,7 +148,7 @@ impl Emitter<'_> {
     /// An exit to `target` for the way back from a call.
     fn exit_way_back(&mut self, target: GuestVa) {
         self.exit(target);
-        self.exits[self.exit_count - 1].way_back = true;
+        self.mark_way_back();
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod branch;
 mod compare_branch;
+mod copied;
 mod coproc;
 mod data;
 mod exception_return;
@@ -16,6 +17,7 @@ mod t32;
 mod user_bank;
 
 pub use compare_branch::in_a32;
+pub(crate) use copied::is_copied;
 pub use coproc::make_eager;
 pub use indirect::landing;
 pub use status::ModeChange;
