@@ -106,8 +106,13 @@ pub fn translate<C: Client>(
         if flow == Flow::Ends {
             return count;
         }
-        // There is room: the rule for the instruction used less of it than there was to be, by more than a word.
+        // There is room: the rule for the instruction used less of it than there was to be, by more than two words.
+        let before = lost;
         lost = emitter.take_joined();
+        // An ISB gives back nothing: what comes behind it does.
+        if flow == Flow::Splits {
+            lost = lost.or(before);
+        }
         if lost.is_some() {
             continue;
         }

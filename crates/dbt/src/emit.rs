@@ -178,9 +178,12 @@ impl<'a> Emitter<'a> {
         self.constants.get()
     }
 
-    /// The word of the guest's next instruction, as [`Self::source_word`], if that may belong to this block.
-    pub fn next_word(&self) -> Option<u32> {
-        if self.guest == self.last || self.code.is_some() { None } else { self.source_word(self.guest.wrapping_add(4)) }
+    /// The word of the guest's instruction so many behind the one at hand, as [`Self::source_word`], if that may belong
+    /// to this block.
+    pub fn word_behind(&self, instructions: u32) -> Option<u32> {
+        let left = self.last.0.wrapping_sub(self.guest.0);
+        let may = self.code.is_none() && 4 * instructions <= left;
+        if may { self.source_word(self.guest.wrapping_add(4 * instructions)) } else { None }
     }
 
     /// The same for the next three.
@@ -204,7 +207,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// The block must not end behind this instruction: `lost` gets a value of ours, and is right again only behind the
-    /// next one, which has to be translated to one word.
+    /// next one, which has to be translated to one word; or behind the one that comes behind an ISB.
     pub fn join_next(&mut self, lost: Reg) {
         self.joined = Some(lost);
     }

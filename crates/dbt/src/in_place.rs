@@ -16,7 +16,7 @@ use spica_addr::GuestVa;
 use spica_isa::{ModImm, Op, Reg, decode};
 
 use crate::layout::PAGE_WORDS;
-use crate::trap;
+use crate::{rules, trap};
 
 /// The words of a page.
 pub type Words = [u32; PAGE_WORDS];
@@ -131,8 +131,7 @@ pub fn instead(word: u32) -> Option<u32> {
 #[must_use]
 #[inline(always)]
 pub fn is_window_edge(page: &Words, at: usize) -> bool {
-    const ISB: u32 = 0xf57f_f06f;
-    page.get(at + 1) == Some(&ISB) && opens_or_closes(page, at)
+    page.get(at + 1) == Some(&rules::ISB) && opens_or_closes(page, at)
 }
 
 /// The same where an `ISB` is behind the word.
@@ -140,8 +139,7 @@ fn opens_or_closes(page: &Words, at: usize) -> bool {
     const CALL: u32 = 0xeb;
     const BEFORE: usize = 4;
     const BEHIND: usize = 7;
-    // MCR p15, 0, Rt, c3, c0, 0.
-    let is_write = |word: u32| word & 0x0fff_0fff == 0x0e03_0f10;
+    let is_write = is_dacr_write;
     let Some(&word) = page.get(at) else { return false };
     if !is_write(word) || word >> 28 != 0xe || word >> 12 & 0xf > 7 {
         return false;
@@ -160,6 +158,11 @@ fn opens_or_closes(page: &Words, at: usize) -> bool {
         last => last.is_some_and(uses),
     };
     before || page[at + 1..].iter().take(BEHIND).find(tells).is_some_and(uses)
+}
+
+/// `MCR p15, 0, Rt, c3, c0, 0`.
+const fn is_dacr_write(word: u32) -> bool {
+    word & 0x0fff_0fff == 0x0e03_0f10 && word >> 28 != 0xf
 }
 
 /// `MRC p15, 0, Rt, c13, c0, 3`, which reads TPIDRURO (B4.1.149): half of what is sensitive in Linux's text.
@@ -551,8 +554,9 @@ pub const LONGEST: usize = 24;
 /// [traps as a rule](is_window_edge) is shorter where it is; and behind what leads elsewhere, who knows what is executed.
 #[must_use]
 pub fn stub_length(page: &Words, at: usize, replaced: &WordSet) -> usize {
+    let most = LONGEST.min(PAGE_WORDS - at);
     let mut length = 1;
-    for next in 1..LONGEST.min(PAGE_WORDS - at) {
+    for next in 1..most {
         if next - length >= APART || leads(page[at + next - 1]) || is_window_edge(page, at + next) {
             break;
         }
@@ -560,7 +564,15 @@ pub fn stub_length(page: &Words, at: usize, replaced: &WordSet) -> usize {
             length = next + 1;
         }
     }
-    length
+    if length + 2 <= most && frees_behind_barrier(&page[at + length - 1..][..3]) { length + 2 } else { length }
+}
+
+/// Whether the first of three instructions is a write to DACR, and can use a register that the last overwrites, behind
+/// an `ISB`: a stub that has all of them is two words shorter.
+fn frees_behind_barrier(words: &[u32]) -> bool {
+    let [write, rules::ISB, last] = *words else { return false };
+    let rt = 1 << (write >> 12 & 0xf);
+    is_dacr_write(write) && write >> 28 == 0xe && rules::overwritten(last, rt).is_some()
 }
 
 /// Whether a word is a branch or a call, or one of the others that write the PC, or may be; but for a branch forwards

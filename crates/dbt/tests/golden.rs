@@ -35,23 +35,26 @@ impl CodeMemory for Code {
     fn unmap_mirror(&mut self, _va: Option<u32>) {}
 }
 
-/// Behind the instruction is one that does nothing, or, in this part, one that overwrites a register.
+/// Behind the instruction is one that does nothing, or, in these parts, one that overwrites a register.
 const FREED: &str = "all(), before mov r2, sp";
+const FREED_BEHIND_ISB: &str = "all(), before an ISB and a read of TPIDRURO to r2";
 /// The guest may have code anywhere, in this part.
 const GUARDED: &str = "all(), code that has a guarded return mirror";
 const MOV_R0_R0: u32 = 0xe1a0_0000;
 const MOV_R2_SP: u32 = 0xe1a0_200d;
+const ISB: u32 = 0xf57f_f06f;
+const MRC_R2_TPIDRURO: u32 = 0xee1d_2f70;
 
 /// What the instruction `word` at `va` becomes: the words of its own, hot ones first, each with what is to be undone if
 /// it faults.
-fn translate(options: Options, va: u32, word: u32, next: u32, once: bool, guarded: bool) -> String {
+fn translate(options: Options, va: u32, word: u32, behind: [u32; 2], once: bool, guarded: bool) -> String {
     let layout = Layout { base: 0xf180_0000, pages: 1, mirror: Some(Window { guarded, ..MIRROR }) };
     let mut code = Code(vec![[0; PAGE_WORDS]]);
     let mut translator = Translator::new(layout, options, Capacity { blocks: 4, exits: 64, mirror_pages: 1 });
     let mut guest = [0xe1a0_0000; PAGE_WORDS];
     guest[(va as usize & 0xfff) / 4 - 1] = 0xffff_ffff;
     guest[(va as usize & 0xfff) / 4] = word;
-    guest[(va as usize & 0xfff) / 4 + 1] = next;
+    guest[(va as usize & 0xfff) / 4 + 1..][..2].copy_from_slice(&behind);
     let block = if once {
         translator.translate_once(GuestVa(va), GuestPa(va), &guest, &mut code)
     } else {
@@ -146,7 +149,7 @@ fn check(name: &str, words: &[u32]) {
         "exception_return" => first,
         _ => &[],
     };
-    let parts: [(&str, Options, bool, u32, &[u32]); 11] = [
+    let parts: [(&str, Options, bool, u32, &[u32]); 12] = [
         ("all()", all, false, 0x8000_8010, words),
         ("naive()", Options::naive(), false, 0x8000_8010, words),
         ("all(), code that has a return mirror", all, false, 0xc000_8010, indirect),
@@ -158,6 +161,7 @@ fn check(name: &str, words: &[u32]) {
         ("all(), at a low address", all, false, 0x0000_8010, first),
         ("all(), at a less low address", all, false, 0x0001_8010, first),
         (FREED, all, false, 0x8000_8010, dacr),
+        (FREED_BEHIND_ISB, all, false, 0x8000_8010, dacr),
         ("all(), code in place has TPIDRURO in TPIDRURW", lent, false, 0x8000_8010, lent_words),
     ];
     check_parts(name, &parts);
@@ -172,9 +176,13 @@ fn check_parts(name: &str, parts: &[Part<'_>]) {
     for &(title, options, once, va, words) in parts.iter().filter(|part| !part.4.is_empty()) {
         writeln!(text, "# Options::{title}\n").expect("a string");
         for &word in words {
-            let next = if title == FREED { MOV_R2_SP } else { MOV_R0_R0 };
+            let behind = match title {
+                FREED => [MOV_R2_SP, MOV_R0_R0],
+                FREED_BEHIND_ISB => [ISB, MRC_R2_TPIDRURO],
+                _ => [MOV_R0_R0; 2],
+            };
             let guarded = title == GUARDED;
-            writeln!(text, "{}", translate(options, va, word, next, once, guarded)).expect("a string");
+            writeln!(text, "{}", translate(options, va, word, behind, once, guarded)).expect("a string");
         }
     }
     compare(name, &text);

@@ -382,6 +382,26 @@ fn near_instructions_have_one_stub() {
     for word in [0x0a00_0010, 0xe8bd_0010, 0xe1a0_e00f, 0xe121_f000, 0xe328_f101, NOP] {
         assert_eq!(behind(word), 5, "{word:x}");
     }
+    // A write to DACR has what it needs of what comes behind it: an ISB, and MRC r9, TPIDRURO or MOV r2, #1; not MOV of
+    // its own register, nor CMP, nor a load, nor anything without an ISB.
+    let write = WRITE_DACR & !0xf000 | 8 << 12;
+    let at_end = |words: [u32; 3], at: usize| {
+        let mut page = [NOP; PAGE_WORDS];
+        page[at..].iter_mut().zip(words).for_each(|(to, word)| *to = word);
+        length_in(&page, &[at], at)
+    };
+    for last in [0xee1d_9f70, 0xe3a0_2001] {
+        assert_eq!(at_end([write, ISB, last], 10), 3);
+    }
+    assert_eq!(at_end([write, ISB, 0xee1d_9f70], 1021), 3);
+    assert_eq!(at_end([write, ISB, 0xee1d_9f70], 1022), 1);
+    for last in [0xe3a0_8001, 0xe282_2001, 0xe352_0000, 0xe592_2000, 0x03a0_2001, 0xee1d_df70, 0xee1d_9f50, NOP] {
+        assert_eq!(at_end([write, ISB, last], 10), 1, "{last:x}");
+    }
+    for first in [write & !(1 << 29), write | 1 << 20, NOP] {
+        assert_eq!(at_end([first, ISB, 0xee1d_9f70], 10), 1, "{first:x}");
+    }
+    assert_eq!(at_end([write, NOP, 0xee1d_9f70], 10), 1);
 }
 
 /// Memory for twins that says what has been published.

@@ -44,7 +44,7 @@ pub fn register(e: &mut Emitter<'_>, options: &Options, d: &Decoded, load: bool,
         }
         (_, 13, 0, 0, 3) if options.plain_registers => storage(e, d, load, rt, field::TPIDRURO),
         (_, 13, 0, 0, 4) if options.plain_registers => storage(e, d, load, rt, field::TPIDRPRW),
-        (false, 3, 0, 0, 0) if options.lazy_dacr => domain_access(e, d, rt, options.free_registers),
+        (false, 3, 0, 0, 0) if options.lazy_dacr => domain_access(e, options, d, rt),
         (true, ..) if options.plain_registers => match shown(reg) {
             Some(field) => storage(e, d, true, rt, field),
             None => emulate(e, d, false),
@@ -150,9 +150,9 @@ fn shown(reg: CpReg) -> Option<u32> {
 ///
 /// The store's place is noted. If the domain fault comes that this bet can cost, [`make_eager`] turns the site into one
 /// that always traps.
-fn domain_access(e: &mut Emitter<'_>, d: &Decoded, rt: Reg, free_registers: bool) -> Flow {
+fn domain_access(e: &mut Emitter<'_>, options: &Options, d: &Decoded, rt: Reg) -> Flow {
     // What is conditional may not be executed, while the next instruction is.
-    let free = if free_registers && d.cond == Cond::Al { free_register(e, bit(rt)) } else { None };
+    let free = if options.free_registers && d.cond == Cond::Al { free_register(e, options, bit(rt)) } else { None };
     close(e, d, rt, free, crate::trap::DACR, field::DACR, field::DACR_REAL, Some(field::DACR_SITE))
 }
 

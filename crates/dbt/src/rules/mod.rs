@@ -166,7 +166,8 @@ fn copy(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
 }
 
 /// An ISB. What comes behind it is fetched anew, and may have been changed by the code before it: in a page whose code
-/// is not kept, that is translated anew as well.
+/// is not kept, that is translated anew as well. In others nothing can be [joined](Emitter::join_next) across it that
+/// changes.
 fn barrier(e: &mut Emitter<'_>, d: &Decoded) -> Flow {
     e.emit(d.word);
     Flow::Splits
@@ -187,22 +188,48 @@ fn scratch(used: u32) -> Reg {
     Reg::new((0..13).find(|n| used >> n & 1 == 0).unwrap_or(14))
 }
 
-/// A register, none of those that are `used`, that the guest's next instruction overwrites without having read it, if
-/// nothing can come in between: no fault, and no other flow. The block goes on with that instruction then.
-fn free_register(e: &mut Emitter<'_>, used: u32) -> Option<Reg> {
-    let next = spica_isa::decode(e.next_word()?);
-    let Op::DataProcessing { op, rd, rn, op2, .. } = next.op else { return None };
-    let read = match op2 {
-        Operand2::Imm(_) => 0,
-        Operand2::Shifted { rm, .. } => bit(rm),
-        Operand2::ShiftedByReg { rm, rs, .. } => bit(rm) | bit(rs),
-    } | if op.has_rn() { bit(rn) } else { 0 };
-    let plain = next.cond == Cond::Al && !op.is_test() && rd.n() < 13 && read & bit(Reg::PC) == 0;
-    if !plain || (used | read) & bit(rd) != 0 {
+/// A register, none of those that are `used`, that the guest's next instruction overwrites without having read it, or
+/// the one behind an ISB, if nothing can come in between: no fault, and no other flow. The block goes on with that
+/// instruction then.
+fn free_register(e: &mut Emitter<'_>, options: &Options, used: u32) -> Option<Reg> {
+    let next = match e.word_behind(1)? {
+        ISB => e.word_behind(2)?,
+        word => word,
+    };
+    let rd = overwritten(next, used)?;
+    if is_thread_id(next) && !options.plain_registers {
         return None;
     }
     e.join_next(rd);
     Some(rd)
+}
+
+/// `ISB` of the full system (A8.8.53).
+pub(crate) const ISB: u32 = 0xf57f_f06f;
+
+/// The register, none of those that are `used`, that the instruction `word` overwrites without having read it, if it
+/// cannot fault and is translated to one word.
+pub(crate) fn overwritten(word: u32, used: u32) -> Option<Reg> {
+    let decoded = spica_isa::decode(word);
+    let (rd, read) = match decoded.op {
+        Op::DataProcessing { op, rd, rn, op2, .. } if !op.is_test() => {
+            let read = match op2 {
+                Operand2::Imm(_) => 0,
+                Operand2::Shifted { rm, .. } => bit(rm),
+                Operand2::ShiftedByReg { rm, rs, .. } => bit(rm) | bit(rs),
+            };
+            (rd, read | if op.has_rn() { bit(rn) } else { 0 })
+        }
+        Op::CoprocMove { rt, .. } if is_thread_id(word) => (rt, 0),
+        _ => return None,
+    };
+    let plain = decoded.cond == Cond::Al && rd.n() < 13 && read & bit(Reg::PC) == 0;
+    (plain && (used | read) & bit(rd) == 0).then_some(rd)
+}
+
+/// `MRC p15, 0, Rt, c13, c0, 3`: TPIDRURO (B4.1.149), which is in the vCPU page.
+const fn is_thread_id(word: u32) -> bool {
+    word & 0xffff_0fff == 0xee1d_0f70
 }
 
 fn bit(reg: Reg) -> u32 {

@@ -534,6 +534,13 @@ pub fn machine(random: &mut Random, window: &Window) -> Machine {
     }
 }
 
+const ISB: u32 = 0xf57f_f06f;
+
+/// Whether that is an ISB of all of the system.
+pub const fn is_isb(word: u32) -> bool {
+    word == ISB
+}
+
 /// Puts a function into a window, and some calls of it: by chance, few calls are returned from.
 fn function(random: &mut Random, memory: &mut Memory, window: &Window) {
     const BX_LR: u32 = 0xe12f_ff1e;
@@ -558,10 +565,13 @@ fn function(random: &mut Random, memory: &mut Memory, window: &Window) {
         memory.set_word(window.start + 4 * from, condition << 28 | 0x0b00_0000 | offset);
         // What Linux has around calls: DACR is written in front of it and behind it.
         if random.one_in(3) && from >= 2 && from + 2 < window.words {
-            const ISB: u32 = 0xf57f_f06f;
             let [open, close] = [(); 2].map(|()| 14 << 28 | cp15(false, SYSTEM[model::DACR], random.below(9)));
             for (at, word) in [(from - 2, open), (from - 1, ISB), (from + 1, close), (from + 2, ISB)] {
                 memory.set_word(window.start + 4 * at, word);
+            }
+            // And it looks for its current task.
+            if from + 3 < window.words && random.one_in(2) {
+                memory.set_word(window.start + 4 * (from + 3), 14 << 28 | cp15(true, (13, 0, 0, 3), random.below(13)));
             }
         }
     }

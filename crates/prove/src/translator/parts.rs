@@ -57,6 +57,7 @@ const EVENTS: &[&str] = &[
     "a fault of cache maintenance",
     "a fault of the User bank",
     "a register is lost",
+    "a register is lost across an ISB",
     "a fault with a register in PMCCNTR",
     "a fault with a register in TPIDRURW",
     "a fault with a register in a private slot",

@@ -50,6 +50,9 @@ impl Lockstep {
         let mut r = self.machine.r;
         if let Some(lost) = lost {
             self.note("a register is lost");
+            if generate::is_isb(self.reference_memory.word(guest_pc)) {
+                self.note("a register is lost across an ISB");
+            }
             r[lost.n() as usize] = self.reference.r[lost.n() as usize];
         }
         self.compare(&r, guest_pc);
