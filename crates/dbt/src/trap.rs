@@ -42,6 +42,12 @@ pub const FORGET_LINE: u32 = 14;
 pub const CLEAN_LINES: u32 = 0x30;
 /// The same of a [`FORGET_LINE`].
 pub const FORGET_LINES: u32 = 0x38;
+/// The same where R12 has the line's address, as it has in Linux's loops over what a program has written: it is not in
+/// the vCPU page then.
+pub const CLEAN_LINES_AT_R12: u32 = CLEAN_LINES + AT_R12;
+/// The same of a [`FORGET_LINE`].
+pub const FORGET_LINES_AT_R12: u32 = FORGET_LINES + AT_R12;
+const AT_R12: u32 = 0x18;
 /// The lowest bit of the line's register in such an `SVC`, which has four bits.
 pub const LINE_LOOP_AT: u32 = 10;
 /// And of the step's, which has three.
@@ -109,7 +115,7 @@ const ANSWERED: [u32; 8] = {
         answered[numbers[at] as usize / 32] |= 1 << (numbers[at] % 32);
         at += 1;
     }
-    let with_register = [DACR_IN_PLACE, CLEAN_LINES, FORGET_LINES];
+    let with_register = [DACR_IN_PLACE, CLEAN_LINES, FORGET_LINES, CLEAN_LINES_AT_R12, FORGET_LINES_AT_R12];
     at = 0;
     while at < with_register.len() {
         answered[with_register[at] as usize / 32] |= 0xff << (with_register[at] % 32);
@@ -181,12 +187,20 @@ pub struct LineLoop {
 }
 
 impl LineLoop {
-    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`] or [`FORGET_LINES`].
+    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`] or [`FORGET_LINES`], or what these are where R12
+    /// has the address.
     #[must_use]
     pub const fn svc(self, number: u32) -> u32 {
         let [at, end, step] = [self.at as u32 & 15, self.end as u32 & 7, self.step as u32 & 7];
+        let number = if at == 12 { number + AT_R12 } else { number };
         number | end | at << LINE_LOOP_AT | step << LINE_LOOP_STEP
     }
+}
+
+/// Whether the address that an `SVC` for a cache line is about is in R12.
+#[must_use]
+pub const fn is_line_at_r12(word: u32) -> bool {
+    matches!(word & 0xf8, CLEAN_LINES_AT_R12 | FORGET_LINES_AT_R12)
 }
 
 /// How many rounds of the loop of [`tlb_range`] follow each other in one megabyte, from `first`, what the page's
@@ -238,8 +252,8 @@ pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
     match immediate & 0xff {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
-        number if number & !7 == CLEAN_LINES => CLEAN_LINE,
-        number if number & !7 == FORGET_LINES => FORGET_LINE,
+        number if matches!(number & !7, CLEAN_LINES | CLEAN_LINES_AT_R12) => CLEAN_LINE,
+        number if matches!(number & !7, FORGET_LINES | FORGET_LINES_AT_R12) => FORGET_LINE,
         LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
         _ => immediate,
     }

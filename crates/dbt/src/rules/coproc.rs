@@ -6,7 +6,7 @@ use crate::emit::Emitter;
 use crate::layout::{HOT_FIELDS, PAGE_WORDS};
 use crate::options::Options;
 use crate::papers;
-use crate::trap::{CLEAN_LINE, CLEAN_LINES, FORGET_LINE, FORGET_LINES, LineLoop};
+use crate::trap::{CLEAN_LINE, CLEAN_LINES, FORGET_LINE, FORGET_LINES, LineLoop, is_line_at_r12};
 use spica_isa::{Cond, CpReg, Decoded, ModImm, Op, Reg, asm, encode};
 use spica_vcpu::cp15::FPEXC_EN;
 use spica_vcpu::field;
@@ -267,8 +267,14 @@ pub fn make_eager(at: usize, page: &[u32; PAGE_WORDS]) -> Option<u32> {
 /// ours does not.
 fn maintenance(e: &mut Emitter<'_>, options: &Options, d: &Decoded, (crm, opc2): (u8, u8), rt: Reg) -> Flow {
     let around = if options.line_range { loop_over_lines(e, d, rt) } else { None };
-    let line =
-        |e: &mut Emitter<'_>, alone, in_loop| own_trap(e, d, rt, around.map_or(alone, |around| around.svc(in_loop)));
+    let line = |e: &mut Emitter<'_>, alone, in_loop| {
+        let trap = around.map_or(alone, |around| around.svc(in_loop));
+        if !is_line_at_r12(trap) {
+            return own_trap(e, d, rt, trap);
+        }
+        e.emit(asm::svc(d.cond, trap));
+        Flow::Continues
+    };
     match (crm, opc2) {
         // ICIALLU and its Inner Shareable form.
         (1 | 5, 0) => {

@@ -135,6 +135,13 @@ fn loops_over_lines_are_told_by_their_trap() {
     assert_eq!(trap_of(&LOOP, 0), around.svc(trap::CLEAN_LINES));
     assert_eq!(trap::number(around.svc(trap::CLEAN_LINES)), trap::CLEAN_LINE);
     assert_eq!(trap::number(around.svc(trap::FORGET_LINES)), trap::FORGET_LINE);
+    let by_page = LineLoop { at: 0, ..around };
+    for (number, line) in [(trap::CLEAN_LINES, trap::CLEAN_LINE), (trap::FORGET_LINES, trap::FORGET_LINE)] {
+        for around in [around, by_page] {
+            assert_eq!(trap::number(around.svc(number)), line);
+            assert_eq!(trap::is_line_at_r12(around.svc(number)), around.at == 12);
+        }
+    }
     // DCCIMVAC of R0; ICIMVAU.
     let flush = [0xee07_0f3e, 0xe080_0002, 0xe150_0001, 0x3aff_fffb];
     assert_eq!(trap_of(&flush, 0), LineLoop { at: 0, ..around }.svc(trap::CLEAN_LINES));

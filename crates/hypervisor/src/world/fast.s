@@ -196,6 +196,10 @@ kernel_supervisor_call:
     .word clean_lines + LINES_BYTES * (number - SVC_CLEAN_LINES)
     .elseif number >= SVC_FORGET_LINES && number < SVC_FORGET_LINES + 8
     .word forget_lines + LINES_BYTES * (number - SVC_FORGET_LINES)
+    .elseif number >= SVC_CLEAN_LINES_AT_R12 && number < SVC_CLEAN_LINES_AT_R12 + 8
+    .word clean_lines_at_r12 + LINES_AT_R12_BYTES * (number - SVC_CLEAN_LINES_AT_R12)
+    .elseif number >= SVC_FORGET_LINES_AT_R12 && number < SVC_FORGET_LINES_AT_R12 + 8
+    .word forget_lines_at_r12 + LINES_AT_R12_BYTES * (number - SVC_FORGET_LINES_AT_R12)
     .else
     .word slow_path
     .endif
@@ -1010,6 +1014,21 @@ unprivileged_store:
     GO_ON
 .endm
 
+@ The same where R12 has the address. Uses R0, R1, R3 to R7.
+.equ LINES_AT_R12_BYTES, 10 * 4
+.macro LINES_AT_R12 crm, register, more
+    ldr r6, [sp, #CTX_LINE_PAGE]
+    ldr r4, [sp, #CTX_LINE]
+    cmp r6, r12, lsr #12
+    blne find_line_at_r12
+    mcr p15, 0, r12, c7, \crm, 1
+    ldr r1, [sp, #4 * (\register)]  @ the end
+    add r7, r12, r4
+    cmp r7, r1
+    blo \more                       @ there is another round
+    GO_ON
+.endm
+
 @ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is the line that the guest's
 @ CTR announces; then the guest's register has the address of the last line that was done, and the guest goes on behind
 @ that round's operation. In: R0 = the first line, which is done, R1 = the end, R4 = a line's bytes.
@@ -1074,15 +1093,38 @@ forget_lines:
     .if . - forget_lines != 8 * LINES_BYTES
     .error "these are not as long as the dispatch has it"
     .endif
+    HANDLER fast, "maintenance of cache lines"
+clean_lines_at_r12:
+    .set number, 0
+    .rept 8
+    LINES_AT_R12 c11, number, clean_more_at_r12
+    .set number, number + 1
+    .endr
+    HANDLER fast, "maintenance of cache lines"
+forget_lines_at_r12:
+    .set number, 0
+    .rept 8
+    LINES_AT_R12 c5, number, forget_more_at_r12
+    .set number, number + 1
+    .endr
+    .if . - forget_lines_at_r12 != 8 * LINES_AT_R12_BYTES
+    .error "these are not as long as the dispatch has it"
+    .endif
     PART fast, "maintenance of cache lines"
+clean_more_at_r12:
+    mov r0, r12
 clean_more:
     LINE_LOOP c11
+forget_more_at_r12:
+    mov r0, r12
 forget_more:
     LINE_LOOP c5
 
-@ In: R0 = the address, LR = where to come back to; the trap's is at GOES_ON. Out: the kernel has that mapped; or
-@ slow_path. Uses R1, R6.
+@ In: R0 = the address, or R12, LR = where to come back to; the trap's is at GOES_ON. Out: the kernel has that mapped; or
+@ slow_path. Uses R0, R1, R6.
     PART fast, "maintenance of cache lines"
+find_line_at_r12:
+    mov r0, r12
 find_line:
     cmp r0, #REGION_MIN
     bhs 3f                          @ what is mapped there is not the guest's

@@ -84,7 +84,13 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
         }
         trap::UNPRIVILEGED_LOAD => abort::unprivileged(vm, core, host, svc, AccessKind::Read),
         trap::UNPRIVILEGED_STORE => abort::unprivileged(vm, core, host, svc, AccessKind::Write),
-        trap::CLEAN_LINE => abort::clean_line(vm, core, host, svc),
+        trap::CLEAN_LINE => {
+            let cpu = &mut vm.vcpu.context.cpu;
+            if trap::is_line_at_r12(word) {
+                cpu.page.target = cpu.regs[12];
+            }
+            abort::clean_line(vm, core, host, svc)
+        }
         trap::FORGET_LINE => abort::forget_line(vm, core, host, svc),
         trap::TLB_PAGE => emulate::invalidate_pages(vm, core, 1, behind),
         trap::TLB_RANGE => {

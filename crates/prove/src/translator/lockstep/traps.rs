@@ -120,7 +120,8 @@ impl Lockstep {
                 self.interpret(&decoded, guest_pc)
             }
             trap::CLEAN_LINE | trap::FORGET_LINE => {
-                let va = self.cpu.page.target;
+                let at_r12 = trap::is_line_at_r12(self.word(svc.0));
+                let va = if at_r12 { self.machine.r[12] } else { self.cpu.page.target };
                 let decoded = self.instruction(place.location.guest.0, place.location.it);
                 let is_meant = match decoded.op() {
                     Some(Op::CoprocMove { load: false, reg, rt }) => {
