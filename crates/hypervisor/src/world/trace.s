@@ -109,9 +109,8 @@ traced_kernel_call:
     mrs r0, spsr
     ldr r2, [sp, #CTX_PAGE]
     tst r0, #PSR_T | NOT_USR        @ as in kernel_supervisor_call
-    ldreq r1, [lr, #-4]
+    ldrbeq r1, [lr, #-4]
     bne 1f
-    and r1, r1, #31
     ldr r7, [r2, #PAGE_TARGET]
     mov r6, #0
     cmp r1, #SVC_EXCEPTION_RETURN
@@ -181,9 +180,8 @@ recorded_return:
     mrs r0, spsr
     ldr r2, [sp, #CTX_PAGE]
     tst r0, #PSR_T | NOT_USR        @ as in kernel_supervisor_call
-    ldreq r1, [lr, #-4]
+    ldrbeq r1, [lr, #-4]
     bne 1f
-    and r1, r1, #31
     cmp r1, #SVC_EXCEPTION_RETURN
     cmpne r1, #SVC_LENT_EXCEPTION_RETURN
     bne 1f
