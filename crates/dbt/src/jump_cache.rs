@@ -36,6 +36,8 @@ pub struct JumpCache {
     // Made on the heap: too large for a stack.
     entries: Box<[Entry]>,
     version: u32,
+    /// Places of addresses that somebody wants to know about: the first of [`VECTORS`], and one more.
+    watched: [usize; 2],
     /// Chunks that hold something, a bit each.
     used: [u32; CHUNKS / 32],
     /// Chunks that are forgotten, and not cleared yet.
@@ -47,6 +49,9 @@ const fn chunk(at: usize) -> (usize, u32) {
     (at / CHUNK / 32, 1 << (at / CHUNK % 32))
 }
 
+/// The exception vectors (B1.8.1), a word each.
+const VECTORS: usize = 8;
+
 const fn index(guest: u32) -> usize {
     (guest >> 2) as usize % ENTRIES
 }
@@ -57,7 +62,7 @@ impl JumpCache {
     pub fn new() -> JumpCache {
         let mut entries = vec![empty(1); ENTRIES].into_boxed_slice();
         entries[0] = empty(0);
-        JumpCache { entries, version: 1, used: [0; CHUNKS / 32], stale: [0; CHUNKS / 32] }
+        JumpCache { entries, version: 1, watched: [0; 2], used: [0; CHUNKS / 32], stale: [0; CHUNKS / 32] }
     }
 
     /// The first entry, for the trap handler. It stays where it is as long as the table lives.
@@ -66,10 +71,24 @@ impl JumpCache {
         self.entries.as_ptr()
     }
 
-    /// A number that changes whenever an entry does. It is never 0.
+    /// A number that changes whenever the answer for a [watched](Self::watch) address may. It is never 0.
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
+    }
+
+    /// From now on [`Self::version`] is about exception vectors at `vectors`, and about `other`.
+    pub fn watch(&mut self, vectors: u32, other: u32) {
+        self.watched = [index(vectors), index(other)];
+        self.change();
+    }
+
+    /// The entry at `at` is about to be another one.
+    const fn changes_at(&mut self, at: usize) {
+        let [vectors, other] = self.watched;
+        if at.wrapping_sub(vectors) < VECTORS || at == other {
+            self.change();
+        }
     }
 
     const fn change(&mut self) {
@@ -78,8 +97,8 @@ impl JumpCache {
 
     /// Enters a block.
     pub fn insert(&mut self, guest: u32, host: u32) {
-        self.change();
         let at = index(guest);
+        self.changes_at(at);
         let (word, bit) = chunk(at);
         if self.stale[word] & bit != 0 {
             self.clear_chunk(at / CHUNK);
@@ -101,7 +120,7 @@ impl JumpCache {
     pub fn remove(&mut self, guest: u32) {
         let at = index(guest);
         if self.entries[at].guest == guest {
-            self.change();
+            self.changes_at(at);
             self.entries[at] = empty(at);
         }
     }

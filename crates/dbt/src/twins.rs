@@ -581,16 +581,15 @@ impl Twins {
         memory: &mut impl StubMemory,
     ) -> Option<CachePc> {
         let at = va.page_offset() as usize / 4;
-        let replaced = self.replaced(self.of(va, pa)?);
+        let number = self.of(va, pa)?;
+        let replaced = self.replaced(number);
         if !replaced.contains(at) {
             return None;
         }
         let length = stub_length(words, at, replaced);
         let entry = translator.stub(length, (va, pa), global, words, memory.code());
         self.follow(translator);
-        if let Some(number) = self.of(va, pa)
-            && !trap::is_dacr_in_place(memory.twin(number)[at])
-        {
+        if !trap::is_dacr_in_place(memory.twin(number)[at]) {
             self.lead_to(number, at, entry, memory);
         }
         Some(entry)

@@ -516,7 +516,13 @@ impl Translator {
             Kept::Always(limit) => (false, limit),
             Kept::Once(limit) => (true, limit),
         };
-        let options = self.options_of(once, self.options.vfp);
+        let of_once;
+        let options = if once {
+            of_once = self.options.once();
+            &of_once
+        } else {
+            &self.options
+        };
         let limit = limit.min(options.max_block);
         let mirror = self.mirror.window();
         let source = Some(words).filter(|_| options.literals);
@@ -527,18 +533,18 @@ impl Translator {
         let made = if is_thumb(va) {
             let whole_it_blocks = limit == options.max_block;
             let extent = Extent { limit, whole_it_blocks, stop: self.breakpoints.next_behind(address(va)) };
-            make_t32(&mut emitter, &options, va, start, extent, words)
+            make_t32(&mut emitter, options, va, start, extent, words)
         } else {
             let limit = limit.min(self.breakpoints.room_at(va));
             match (&mut runs, &self.checks) {
-                (None, None) => make_a32(&mut emitter, &options, va, limit, words, &mut ()),
+                (None, None) => make_a32(&mut emitter, options, va, limit, words, &mut ()),
                 (None, Some(checks)) if checks.counts_edges() => {
-                    make_a32(&mut emitter, &options, va, limit, words, &mut CountEdges::new(checks))
+                    make_a32(&mut emitter, options, va, limit, words, &mut CountEdges::new(checks))
                 }
                 (None, Some(checks)) => {
-                    make_a32(&mut emitter, &options, va, limit, words, &mut CheckAccesses::new(checks))
+                    make_a32(&mut emitter, options, va, limit, words, &mut CheckAccesses::new(checks))
                 }
-                (Some(runs), _) => make_a32(&mut emitter, &options, va, limit, words, runs),
+                (Some(runs), _) => make_a32(&mut emitter, options, va, limit, words, runs),
             }
         };
         (self.hot, self.cold) = (emitter.hot(), emitter.cold());

@@ -91,3 +91,32 @@ fn a_full_jump_cache_is_forgotten_at_once_and_cleared_in_pieces() {
     cache.clear();
     assert!(cache.settle(), "of an empty one, little is to be cleared");
 }
+
+#[test]
+fn the_version_is_about_what_is_watched() {
+    const VECTORS: u32 = 0xffff_0000;
+    const OTHER: u32 = 0xc010_0240;
+    let mut cache = JumpCache::new();
+    let before = cache.version();
+    cache.watch(VECTORS, OTHER);
+    let mut last = cache.version();
+    assert_ne!(last, before, "what is known of these is to be asked for");
+    let mut changed = |cache: &JumpCache| std::mem::replace(&mut last, cache.version()) != cache.version();
+    // What takes their places as well.
+    let alias = 4 * ENTRIES as u32;
+    for at in [VECTORS, VECTORS + 0x1c, OTHER, VECTORS.wrapping_add(alias), OTHER - alias, OTHER | 1] {
+        cache.insert(at, 0xf180_0100);
+        assert!(changed(&cache), "{at:#x} is entered");
+        cache.remove(at ^ 0x8000_0000);
+        assert!(!changed(&cache), "another address at that place is not there");
+        cache.remove(at);
+        assert!(changed(&cache), "{at:#x} is forgotten");
+    }
+    for at in [VECTORS + 0x20, VECTORS - 4, OTHER + 4, OTHER - 4] {
+        cache.insert(at, 0xf180_0100);
+        cache.remove(at);
+        assert!(!changed(&cache), "{at:#x} is none of them");
+    }
+    cache.clear();
+    assert!(changed(&cache));
+}

@@ -100,6 +100,15 @@ impl Blocks {
         self.translator.exit(svc)
     }
 
+    /// The block at `target`, with its state in bit 0, if the jump cache knows it: `exit` is linked to it, if that may
+    /// be. Not of code in place.
+    pub fn link_known(&mut self, exit: ExitId, target: GuestVa) -> Option<CachePc> {
+        let entry = self.known(target)?;
+        let block = self.translator.block_at(entry)?;
+        self.translator.link(exit, block, &mut self.code);
+        Some(entry)
+    }
+
     /// Whether exits are linked.
     pub fn links(&self) -> bool {
         self.translator.options().link
@@ -439,6 +448,10 @@ impl Engine for Blocks {
     #[inline]
     fn known_version(&self) -> u32 {
         self.translator.jump_cache.version()
+    }
+
+    fn watch_known(&mut self, vectors: GuestVa, other: GuestVa) {
+        self.translator.jump_cache.watch(vectors.0, other.0);
     }
 
     #[inline]

@@ -264,6 +264,10 @@ impl Engine for KernelEngine {
         self.blocks.known_version()
     }
 
+    fn watch_known(&mut self, vectors: GuestVa, other: GuestVa) {
+        self.blocks.watch_known(vectors, other);
+    }
+
     #[inline]
     fn made(&self) -> u64 {
         self.blocks.made()

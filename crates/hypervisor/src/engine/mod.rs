@@ -144,8 +144,10 @@ pub trait Engine {
     fn version(&self) -> u32;
     /// Changes whenever all code has gone.
     fn generation(&self) -> u64;
-    /// Changes whenever an answer of [`known`](Self::known) may.
+    /// Changes whenever an answer of [`known`](Self::known) may for one of these: see [`Self::watch_known`].
     fn known_version(&self) -> u32;
+    /// Exception vectors at `vectors`, and what is at `other`, are what [`Self::known_version`] is about from now on.
+    fn watch_known(&mut self, vectors: GuestVa, other: GuestVa);
     /// Pieces of code made so far.
     fn made(&self) -> u64;
     /// Pieces of code that there are, and what has been dropped and still takes room.

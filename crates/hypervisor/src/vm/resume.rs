@@ -9,9 +9,9 @@ use crate::layout::{MEGABYTE, unseen};
 use crate::machine::GuestMachine;
 use crate::world::Privilege;
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::Start;
 use spica_dbt::at::address;
 use spica_dbt::layout::PAGE;
+use spica_dbt::{ExitId, Start};
 use spica_mmu::{Access, AccessKind, Fault, translate};
 use spica_vcpu::exception::HIGH_VECTORS;
 use spica_vcpu::psr::Mode;
@@ -168,13 +168,16 @@ impl Vm {
                 code
             }
         };
-        let next = behind.map(|_| pc.page().wrapping_add(PAGE));
-        for va in [address(pc)].into_iter().chain(next) {
+        let mut note = |va: GuestVa| {
             let megabyte = va.0 / MEGABYTE;
             if regime.mmu_on() && (made || !common.code_map.has(megabyte)) {
                 let descriptor = spica_mmu::first_level_descriptor(&common.ram.at(host_space), &regime, va);
                 common.code_map.note(megabyte, descriptor.unwrap_or(0));
             }
+        };
+        note(address(pc));
+        if behind.is_some() {
+            note(pc.page().wrapping_add(PAGE));
         }
         let entry = common.engine.enter(code, from);
         // The vector for system calls is looked through once it has a block.
@@ -200,6 +203,18 @@ impl Vm {
             return Resume::Back(entry);
         }
         self.vcpu.branch(target)
+    }
+
+    /// The same of an exit that leads to `target`, and that is linked from now on, if it can be. `None`, and nothing is
+    /// done, where the jump cache has no answer.
+    pub fn link_known(&mut self, exit: ExitId, target: GuestVa) -> Option<CachePc> {
+        if self.vcpu.context.leave != 0 || self.common.interrupted() {
+            return None;
+        }
+        let entry = self.common.engine.blocks.link_known(exit, target)?;
+        self.vcpu.enter_block();
+        self.vcpu.nested = 0;
+        Some(entry)
     }
 
     /// Code at `pc`, with its state in bit 0, takes an interrupt, or is branched to, which may show where the guest's

@@ -798,6 +798,7 @@ impl Context {
     fn find_entries(&mut self, engine: &mut impl Engine, switches: &Switches) {
         // In the jump cache, because what is dropped or unmapped is removed there.
         let (va, pa) = self.call_target;
+        engine.watch_known(GuestVa(self.vectors), va);
         // Where system calls are known to lead, the mapping is global (`CallVector`).
         if engine.known(va).is_none()
             && let Some(code) = engine.find(Source { va, start: Start::default(), pa, global: true })

@@ -65,6 +65,9 @@ fn answer(vm: &mut Vm, core: &mut HostCpu, host: &mut Host, behind: CachePc, wor
         trap::LINK => {
             let Some(exit) = vm.common.engine.blocks.exit(svc) else { return wild };
             vm.common.counters.links += 1;
+            if let Some(entry) = vm.link_known(exit, GuestVa(first)) {
+                return Resume::Back(entry);
+            }
             let target = vm.vcpu.leave_block(GuestVa(first), ItState::OUTSIDE);
             // While an interrupt waits for the end of this block, exits stay as they are: the block is left here.
             if vm.interrupt_deliverable() { Resume::Guest(target) } else { Resume::Led(target, From::Exit(exit)) }
