@@ -3,9 +3,10 @@
 //! They are declared here as QEMU's documentation of its plugin interface describes them ("QEMU TCG Plugins", API
 //! section); Debian packages no header of them. QEMU itself has the symbols when it loads the plugin.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::fs::OpenOptions;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use spica_bench::events::{self, Trap};
@@ -171,6 +172,7 @@ extern "C" fn translated(_id: u64, block: *mut c_void) {
         }
         if let (Some(&handle), Some(first)) = (handles.first(), instructions.first()) {
             copy_page(profile, handle, first.address);
+            note_block(profile, first.address);
         }
     }
     let Some(counters) = &plugin.counters else { return };
@@ -223,6 +225,21 @@ extern "C" fn taken(_processor: c_uint, data: *mut c_void) {
             unsafe { counters.add(counter).write_volatile(counters.add(counter).read_volatile().wrapping_add(by)) };
         }
     }
+}
+
+/// Where blocks of a kernel's code begin that were executed.
+static KNOWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// QEMU is about to execute the block at `address`, which it has translated, perhaps not for the first time.
+fn note_block(profile: &Counters, address: u32) {
+    if area::counter(address) != area::KERNEL_CODE {
+        return;
+    }
+    let is_new = KNOWN.lock().is_ok_and(|mut known| known.insert(address));
+    // SAFETY: a counter of the mapped file, which only this function writes.
+    let counter = unsafe { profile.0.add(area::NEW_BLOCKS) };
+    // SAFETY: the same.
+    unsafe { counter.write_volatile(counter.read_volatile() + u64::from(is_new)) };
 }
 
 /// Copies the page of the code cache that the instruction at `address` is in: words of it that were written since the

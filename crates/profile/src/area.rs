@@ -35,7 +35,9 @@ pub const REFLECTED: usize = 2;
 pub const OF_THE_IMAGE: usize = 3;
 /// The counter of branches that stand in a kernel's code in place, and lead to stubs.
 pub const TO_STUBS: usize = 4;
-const FIRST_KIND: usize = 5;
+/// The counter of blocks at a kernel's addresses that are executed for the first time, as QEMU divides code.
+pub const NEW_BLOCKS: usize = 5;
+const FIRST_KIND: usize = 6;
 const FIRST_WORD: usize = FIRST_KIND + 2 * KINDS;
 const OF_CACHE: usize = (CACHE.end - CACHE.start) as usize / 4;
 /// Words of the code cache, in the one place and in the other.

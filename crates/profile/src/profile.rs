@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::area::{KERNEL_CODE, REFLECTED, TO_STUBS, USER, Window, of_kind};
+use crate::area::{KERNEL_CODE, NEW_BLOCKS, REFLECTED, TO_STUBS, USER, Window, of_kind};
 use crate::code::Rule;
 use crate::cycles::Cycles;
 use crate::executed::{Executed, executed};
@@ -130,6 +130,8 @@ pub struct Native {
     pub user: f64,
     /// Instructions of the kernel.
     pub kernel: f64,
+    /// Blocks of the kernel that are executed for the first time, as QEMU divides its code.
+    pub new_blocks: f64,
 }
 
 /// See the module's text.
@@ -279,7 +281,9 @@ fn code_cache(sums: &mut Sums, window: &Window<'_>) {
 pub fn native(window: &Window<'_>, operations: u64, before_mmu: i64) -> Native {
     let user = window.counter(USER) - before_mmu;
     let kernel = window.executed() - user;
-    Native { user: user as f64 / operations as f64, kernel: kernel as f64 / operations as f64 }
+    let [user, kernel, new_blocks] =
+        [user, kernel, window.counter(NEW_BLOCKS)].map(|count| count as f64 / operations as f64);
+    Native { user, kernel, new_blocks }
 }
 
 impl Profile {
@@ -387,6 +391,7 @@ mod tests {
     #[test]
     fn the_bare_board_has_a_kernel_and_user_code() {
         let (none, all) = (Counted::nothing(), counted(100, &[(0x1_0000, 40), (0xc010_0000, 59)], &[]));
-        assert_eq!(native(&Window::between(&none, &all), 2, 10), Native { user: 15.0, kernel: 35.0 });
+        let expected = Native { user: 15.0, kernel: 35.0, new_blocks: 0.0 };
+        assert_eq!(native(&Window::between(&none, &all), 2, 10), expected);
     }
 }

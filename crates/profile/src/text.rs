@@ -97,6 +97,9 @@ fn head(profile: &Profile) -> String {
             number(native.user),
             number(native.kernel)
         );
+        if native.new_blocks >= 1.0 {
+            let _ = write!(text, ", which executes {} blocks for the first time", number(native.new_blocks));
+        }
     }
     if *operations > 1 {
         let _ = write!(text, "; {} were counted", number(*operations as f64));
@@ -145,7 +148,7 @@ mod tests {
             operations: 1000,
             executed: 300.0,
             reported: None,
-            native: Some(Native { user: 10.0, kernel: 90.0 }),
+            native: Some(Native { user: 10.0, kernel: 90.0, new_blocks: 0.0 }),
             parts: vec![
                 part(Section::Guest, vec![row("user code", 199.9, None), row("kernel code", 100.0, None)]),
                 part(Section::Fast, vec![row("DACR", 0.06, Some(2.0)), row("vectors", 0.04, None)]),
@@ -163,6 +166,9 @@ mod tests {
         let head = "null: a system call takes 300 instructions, 3.00 times the 100 of the bare board (10 of user code, 90 of \
                     the kernel); 1000 were counted.";
         assert_eq!(text.lines().next(), Some(head));
+        let boot = Profile { native: Some(Native { user: 10.0, kernel: 90.0, new_blocks: 7.0 }), ..profile() };
+        let head = head.replace("the kernel);", "the kernel), which executes 7 blocks for the first time;");
+        assert_eq!(terminal(&boot).lines().next(), Some(head.as_str()));
         assert!(text.contains("2 rows below 0.05 %"), "{text}");
         assert!(!text.contains("MMU"), "{text}");
     }
