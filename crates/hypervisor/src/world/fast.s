@@ -1029,12 +1029,30 @@ unprivileged_store:
     GO_ON
 .endm
 
+@ Where R12 has the address, and the second line is the last one: what LINE_LOOP does, of which so much is not to be
+@ asked. Else that follows. In: R1 = the end, R4 = a line's bytes, R7 = the second line, in front of the end, LR.
+.macro SECOND_LINE crm
+    add r0, r7, r4
+    ldr r3, [lr, #-4]               @ the SVC
+    cmp r0, r1
+    blo 1f
+    ubfx r6, r3, #LINE_LOOP_STEP, #3
+    eor r0, r7, r12
+    ldr r6, [sp, r6, lsl #2]        @ the step
+    sub r6, r6, r4
+    orrs r6, r6, r0, lsr #12
+    bne 1f                          @ any other step, or another page
+    mcr p15, 0, r7, c7, \crm, 1
+    mov r12, r7
+    GO_ON
+1:  mov r0, r12
+.endm
+
 @ The loop that trap::LineLoop tells of, up to its end or that of the page, where the step is the line that the guest's
 @ CTR announces; then the guest's register has the address of the last line that was done, and the guest goes on behind
-@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R4 = a line's bytes.
+@ that round's operation. In: R0 = the first line, which is done, R1 = the end, R4 = a line's bytes, LR.
 .macro LINE_LOOP crm
-    ldr r3, [sp, #GOES_ON]
-    ldr r3, [r3, #-4]               @ the SVC
+    ldr r3, [lr, #-4]               @ the SVC
     ubfx r6, r3, #LINE_LOOP_STEP, #3
     orr r5, r0, #0xff0
     ldr r6, [sp, r6, lsl #2]        @ the step
@@ -1112,16 +1130,16 @@ forget_lines_at_r12:
     .endif
     PART fast, "maintenance of cache lines"
 clean_more_at_r12:
-    mov r0, r12
+    SECOND_LINE c11
 clean_more:
     LINE_LOOP c11
 forget_more_at_r12:
-    mov r0, r12
+    SECOND_LINE c5
 forget_more:
     LINE_LOOP c5
 
-@ In: R0 = the address, or R12, LR = where to come back to; the trap's is at GOES_ON. Out: the kernel has that mapped; or
-@ slow_path. Uses R0, R1, R6.
+@ In: R0 = the address, or R12, LR = where to come back to; the trap's is at GOES_ON. Out: the kernel has that mapped,
+@ and LR is the trap's; or slow_path. Uses R0, R1, R6.
     PART fast, "maintenance of cache lines"
 find_line_at_r12:
     mov r0, r12
@@ -1134,8 +1152,10 @@ find_line:
     tst r6, #1
     bne 2f
 1:  lsr r6, r0, #12
+    mov r1, lr
     str r6, [sp, #CTX_LINE_PAGE]
-    bx lr
+    ldr lr, [sp, #GOES_ON]
+    bx r1
 2:  ldr r1, =(DACR_CLIENTS | DACR_ALWAYS)
     mcr p15, 0, r1, c3, c0, 0
     isb
