@@ -596,6 +596,9 @@ impl Writer<'_> {
         if random.one_in(2) {
             self.lines_of_what_goes(&mut random);
         }
+        for _ in 0..random.below(4) {
+            self.two_lines(&mut random);
+        }
         let address = memory::linear(memory::AREA.0);
         self.with(operation, address);
         self.put(DSB);
@@ -626,6 +629,25 @@ impl Writer<'_> {
         self.put(mcr(at, 7, if random.one_in(3) { other } else { crm }, 1));
         self.put(0xe080_0000 | at << 16 | at << 12 | step);
         self.put(0xe150_0000 | at << 16 | end);
+        self.put(0x3aff_fffb);
+    }
+
+    /// Two lines with R12, the second one perhaps in a page that is not there.
+    fn two_lines(&mut self, random: &mut Random) {
+        let line = announced_line();
+        let address = memory::address(random, self.kind.favourites);
+        let mut first = (address & !0xfff | random.below(0x1000)).min(0xffff_0000 - 0x2_0000);
+        if random.one_in(2) {
+            first |= 0x1000 - line;
+        }
+        self.load(0, first & !3);
+        self.put(0xe590_1000);
+        self.load(12, first);
+        self.load(1, first + line + 1 + random.below(line));
+        self.load(2, random.pick(&[line, line, 2 * line]));
+        self.put(mcr(12, 7, if random.one_in(2) { 5 } else { 11 }, 1));
+        self.put(0xe08c_c002);
+        self.put(0xe15c_0001);
         self.put(0x3aff_fffb);
     }
 
