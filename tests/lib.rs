@@ -251,7 +251,8 @@ pub fn kernel_module(project: &Project, path: &str) -> Result<PathBuf> {
     Ok(version.path().join("kernel").join(path))
 }
 
-/// The guest's test programs (`probe`), built where the hypervisor is: what both have of Rust's library is compiled once.
+/// The guest's test programs (`probe`), built where the hypervisor is: what both have of Rust's library is compiled
+/// once.
 ///
 /// # Errors
 /// If they cannot be built.

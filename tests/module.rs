@@ -85,8 +85,8 @@ const BL: u32 = 0xebff_fffe;
 const R_ARM_CALL: u32 = 28;
 
 /// A module whose start routine uses an object after it has freed it, writes behind the end of another one, reads what
-/// it has not written, and fails, so that it can be loaded again; made from `original`, the module `rfkill`. What it uses
-/// wrongly is memory that nobody else has then: nothing comes of it.
+/// it has not written, and fails, so that it can be loaded again; made from `original`, the module `rfkill`. What it
+/// uses wrongly is memory that nobody else has then: nothing comes of it.
 ///
 /// # Errors
 /// If `original` is not as expected.

@@ -1084,8 +1084,8 @@ call_done:
     .ltorg
 
 @ Code in a supersection that branches to other code there. The supersection becomes sixteen sections, and one of them
-@ has other memory than before. One entry of the TLB was for all sixteen megabytes: an address in the first of them names
-@ it (B4.2.2). The code that branches is in the third, and what it branches to in the fourth.
+@ has other memory than before. One entry of the TLB was for all sixteen megabytes: an address in the first of them
+@ names it (B4.2.2). The code that branches is in the third, and what it branches to in the fourth.
 wide:
     push {lr}
     ldr r4, =PAGES + 0xf5000

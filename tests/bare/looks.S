@@ -231,7 +231,8 @@ data:
     show next, r0
     pop {r4-r11, pc}
 
-@ Opens a domain, calls what uses it, and closes it again, as Linux does: what is in between may use it, and nobody else.
+@ Opens a domain, calls what uses it, and closes it again, as Linux does: what is in between may use it, and nobody
+@ else.
 windows:
     push {r4-r7, lr}
     say "\nwindows"

@@ -1,5 +1,5 @@
-//! Guests whose kernels run by translated blocks. All other tests have Debian's in place (docs/in-place.md), where they do
-//! not say otherwise.
+//! Guests whose kernels run by translated blocks. All other tests have Debian's in place (docs/in-place.md), where they
+//! do not say otherwise.
 
 use spica_tests::{Machine, debian_boots, transcript_with};
 

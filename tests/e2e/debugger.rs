@@ -561,7 +561,8 @@ fn it_goes_back(it: &mut Debugged) {
     assert!(text.contains(" pages of memory: `reverse-continue` goes back to it"), "{text}");
 }
 
-/// T32 code of the kernel: breakpoints in front of an IT block, in it and behind it, one under a condition, single steps.
+/// T32 code of the kernel: breakpoints in front of an IT block, in it and behind it, one under a condition, single
+/// steps.
 fn t32_code_of_the_kernel_is_debugged(it: &mut Debugged) {
     let text = it.gdb(&[
         "delete",

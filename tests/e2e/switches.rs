@@ -26,9 +26,9 @@ fn same_in_place(machine: Machine) {
 /// else. Each look at its pages finds so many of them as they are, replaced by a trap, by a branch, and by another
 /// instruction.
 fn seen_in_place(machine: Machine) {
-    // Before; of the first page, all; two are never executed, one only by the stub of another, and one later; again, with
-    // what opens a domain and closes it, four traps that stay, in another page; with what was written near another one;
-    // and with the first page by blocks.
+    // Before; of the first page, all; two are never executed, one only by the stub of another, and one later; again,
+    // with what opens a domain and closes it, four traps that stay, in another page; with what was written near another
+    // one; and with the first page by blocks.
     const LOOKS: [[u32; 4]; 6] =
         [[28, 0, 0, 0], [11, 16, 0, 1], [10, 4, 13, 1], [0, 8, 19, 1], [0, 8, 19, 1], [17, 4, 7, 0]];
     let mut looks = LOOKS.into_iter();

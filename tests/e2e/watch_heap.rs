@@ -12,7 +12,8 @@ use spica_tests::module::{MISUSES, Misuse, misuses_the_heap};
 
 use crate::beside::beside;
 
-/// Gives the guest the module, and has its kernel clear nothing, so that what was not written can be told from what was.
+/// Gives the guest the module, and has its kernel clear nothing, so that what was not written can be told from what
+/// was.
 fn module(project: &Project, request: &mut Request) {
     request.append = "init_on_alloc=0".to_string();
     let module = spica_tests::kernel_module(project, "net/rfkill/rfkill.ko").expect("a module");

@@ -1,8 +1,8 @@
 //! The allocator of a guest's kernel, as `spica watch heap` has to know it: where objects are allocated and freed, and
 //! where that code returns.
 //!
-//! It is SLUB of Linux 6.1 and what is like it: functions are known by their names and arguments, their returns and what
-//! else is needed by their code, so that no debug symbols are needed and no version is assumed beyond that.
+//! It is SLUB of Linux 6.1 and what is like it: functions are known by their names and arguments, their returns and
+//! what else is needed by their code, so that no debug symbols are needed and no version is assumed beyond that.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

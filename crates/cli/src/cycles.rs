@@ -1,9 +1,9 @@
 //! What counted instructions take in cycles, by the model of a Cortex-A8's pipeline ([`spica_cycles::pipeline`]).
 //!
 //! How often each run of instructions was executed is known exactly; what one execution takes follows from its
-//! instructions, if caches and TLBs have all that it needs and branches are predicted. So this says which functions wait
-//! for their own results, not for memory. Of a Cortex-A9, which goes on with others meanwhile, a run by itself says
-//! little.
+//! instructions, if caches and TLBs have all that it needs and branches are predicted. So this says which functions
+//! wait for their own results, not for memory. Of a Cortex-A9, which goes on with others meanwhile, a run by itself
+//! says little.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -188,8 +188,8 @@ pub fn listen(port: u16) -> Result<TcpListener> {
         .context(|| format!("cannot listen on port {port}; `--port` chooses another one"))
 }
 
-/// Serves one GDB after the other that connects to `listener`, until the board ends. `attach` is asked for the guest when
-/// it is needed.
+/// Serves one GDB after the other that connects to `listener`, until the board ends. `attach` is asked for the guest
+/// when it is needed.
 ///
 /// # Errors
 /// If the guest is not to be had, or the board has gone.

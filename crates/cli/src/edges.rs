@@ -55,8 +55,8 @@ pub fn name(text: &str) -> std::result::Result<String, String> {
 }
 
 impl EdgeCounter {
-    /// Has the board count the edges that the processes of guest number `guest` take, whose kernel switches so: of those
-    /// called `only`, or all. The guest stands for a moment.
+    /// Has the board count the edges that the processes of guest number `guest` take, whose kernel switches so: of
+    /// those called `only`, or all. The guest stands for a moment.
     ///
     /// # Errors
     /// If somebody debugs it or looks into it already, it is off, its kernel runs in place, there is no memory, no
@@ -216,8 +216,8 @@ pub fn json(findings: &Findings) -> String {
     findings.maps.iter().filter(|(_, map)| !map.is_empty()).map(line).collect()
 }
 
-/// The map of the process of this name as AFL's `afl-showmap` writes it: a line for each edge, its number, and how often
-/// it was taken.
+/// The map of the process of this name as AFL's `afl-showmap` writes it: a line for each edge, its number, and how
+/// often it was taken.
 #[must_use]
 pub fn showmap(findings: &Findings, name: &str) -> String {
     let map = findings.maps.iter().find(|(known, _)| known == name);

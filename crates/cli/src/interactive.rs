@@ -124,8 +124,8 @@ pub fn interact(
     }
 }
 
-/// Connects a board that runs by itself with this terminal, until the user leaves or its line ends. If standard input is
-/// no terminal and ends, nothing more is typed.
+/// Connects a board that runs by itself with this terminal, until the user leaves or its line ends. If standard input
+/// is no terminal and ends, nothing more is typed.
 ///
 /// # Errors
 /// If the line was closed, or cannot be used any more.

@@ -332,9 +332,9 @@ fn constants(code: &[u32]) -> Vec<u32> {
     found
 }
 
-/// By how many words a function's first instructions lower SP, below what they push, and by which of them, as a distance
-/// in bytes: `SUB SP, SP, #constant` (A8.8.225), in front of any branch. Of these, the one that traces functions pops what
-/// was pushed for it.
+/// By how many words a function's first instructions lower SP, below what they push, and by which of them, as a
+/// distance in bytes: `SUB SP, SP, #constant` (A8.8.225), in front of any branch. Of these, the one that traces
+/// functions pops what was pushed for it.
 fn lowered(code: &[u32]) -> Option<(u32, u32)> {
     let is_sub = |word: u32| word & 0xffff_f000 == 0xe24d_d000;
     let at = code.iter().position(|&word| is_sub(word) || word & 0x0e00_0000 == 0x0a00_0000)?;

@@ -51,7 +51,8 @@ pub enum Debug {
     Go,
     /// `step`: it is to execute one instruction.
     Step,
-    /// `clock stands` or `clock runs`: while it stands, its clocks stand as well, as from the beginning; or they do not.
+    /// `clock stands` or `clock runs`: while it stands, its clocks stand as well, as from the beginning; or they do
+    /// not.
     Clock {
         /// The latter.
         runs: bool,
@@ -141,7 +142,8 @@ pub enum Debug {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heap {
     /// `heap begin BASE OBJECT_SIZE PAGES BYTES FROM TO`: where the linear map begins, where a cache has its objects'
-    /// size, the array of pages and the bytes of its elements, and the kernel's code. What was found before is forgotten.
+    /// size, the array of pages and the bytes of its elements, and the kernel's code. What was found before is
+    /// forgotten.
     Begin {
         /// Of the linear map.
         base: u32,
@@ -156,8 +158,8 @@ pub enum Heap {
     Hook(u32, Hook),
     /// `heap skip FROM TO`: this code, which is the allocator's, is not checked.
     Skip(u32, u32),
-    /// `heap uninitialised CONSTRUCTOR`: reads of what nobody has written since it was allocated are errors, too. A cache
-    /// has there the address of what initialises its objects once, or 0.
+    /// `heap uninitialised CONSTRUCTOR`: reads of what nobody has written since it was allocated are errors, too. A
+    /// cache has there the address of what initialises its objects once, or 0.
     Uninitialised(u32),
     /// `heap copies FROM TO`: this code may read what nobody has written: it copies.
     Copies(u32, u32),
@@ -168,8 +170,8 @@ pub enum Heap {
     /// `heap errors`: answered with `heap ON ALLOCATED FREED LOOKED FORGOTTEN LOST UNINITIALISED`, decimal, of which
     /// the first is 1 as long as it is checked, and the last says how many objects were not cleared for who allocated
     /// them; and a line for each error, hexadecimal but for the last: `fault KIND r|w BYTES PC ADDRESS START SIZE
-    /// ALLOCATED_BY FREED_BY TIMES`. Kinds are `freed`, `outside`, `uninitialised`, and of freeing `twice` and `within`.
-    /// Each has a sample ([`Debug::Samples`]) of when it happened first, in the same order.
+    /// ALLOCATED_BY FREED_BY TIMES`. Kinds are `freed`, `outside`, `uninitialised`, and of freeing `twice` and
+    /// `within`. Each has a sample ([`Debug::Samples`]) of when it happened first, in the same order.
     Errors,
 }
 
@@ -260,9 +262,10 @@ pub enum Edges {
     Names(u32),
     /// `edges off`: no longer. What was counted is kept until then.
     Off,
-    /// `edges maps`: answered with `edges ON SWITCHES`, decimal: the first is 1 as long as they are counted; with a line
-    /// `task ADDRESS` for some of the processes that have run, as long as it is not known where their names are; and
-    /// with a line `map NUMBER BYTES` for each name that has a map. Map 0 is of interrupts, 1 of all other processes.
+    /// `edges maps`: answered with `edges ON SWITCHES`, decimal: the first is 1 as long as they are counted; with a
+    /// line `task ADDRESS` for some of the processes that have run, as long as it is not known where their names are;
+    /// and with a line `map NUMBER BYTES` for each name that has a map. Map 0 is of interrupts, 1 of all other
+    /// processes.
     Maps,
     /// `edges map NUMBER`: answered with lines `edges BASE64` of the edges that were taken, of [`EDGE_BYTES`] each.
     Map(usize),

@@ -110,8 +110,8 @@ impl Checks {
         true
     }
 
-    /// Of an access to two words, both are looked at, and not one for both: what is known of one may differ from what is
-    /// known of the other.
+    /// Of an access to two words, both are looked at, and not one for both: what is known of one may differ from what
+    /// is known of the other.
     pub const fn look_at_both(&mut self) {
         self.both = true;
     }
@@ -191,8 +191,8 @@ impl Accessed {
         }
     }
 
-    /// Which of its bytes are looked at, from its start: one, or the first and one of the last word; `both` says whether
-    /// that is so of two words, too.
+    /// Which of its bytes are looked at, from its start: one, or the first and one of the last word; `both` says
+    /// whether that is so of two words, too.
     const fn looks(&self, look: Look, both: bool) -> (u32, Option<u32>) {
         match (look, self.bytes) {
             (_, 0..=4) => (0, None),

@@ -49,8 +49,8 @@ impl WordSet {
         }
     }
 
-    /// Its members among the [`LONGEST`] words of which word `last` is the last, in order: those whose stubs may be made
-    /// from that.
+    /// Its members among the [`LONGEST`] words of which word `last` is the last, in order: those whose stubs may be
+    /// made from that.
     pub fn up_to(&self, last: usize) -> impl Iterator<Item = usize> + use<> {
         let first = last.saturating_sub(LONGEST - 1);
         let [low, high] = [first / 32, first / 32 + 1].map(|at| u64::from(self.0.get(at).copied().unwrap_or(0)));
@@ -363,7 +363,8 @@ impl Text<'_> {
             // Three pages are looked through for each: the compiler makes straight code of sixteen words.
             for (chunk, sixteen) in words.as_chunks::<16>().0.iter().enumerate() {
                 for (at, &word) in sixteen.iter().enumerate() {
-                    // All that says where data is, has the PC as its base, in bits 19:16. Branches have an offset there.
+                    // All that says where data is, has the PC as its base, in bits 19:16. Branches have an offset
+                    // there.
                     if word << 12 >= pc_as_base && word & 0x0e00_0000 != 0x0a00_0000 {
                         self.note_data(word, first + (16 * chunk + at) as i32, &mut data);
                     }
@@ -408,8 +409,8 @@ impl Text<'_> {
         word & 3 == 0 && word.abs_diff(self.va.0) < REACH
     }
 
-    /// Of the words next to `at`, on one side of it, how many `count`, and how many do or do not. Data are left out, and
-    /// zeroes, with which functions are aligned, and for what `count` is not said.
+    /// Of the words next to `at`, on one side of it, how many `count`, and how many do or do not. Data are left out,
+    /// and zeroes, with which functions are aligned, and for what `count` is not said.
     #[inline(always)]
     fn next_to(&self, at: i32, step: i32, data: &WordSet, count: impl Fn(u32) -> Option<bool>) -> (u32, u32) {
         let (mut some, mut all) = (0, 0);
@@ -437,9 +438,10 @@ impl Text<'_> {
         self.next_to(at, step, data, |word| (!(is_sensitive(word) && is_exact(word))).then(|| may_be(word)))
     }
 
-    /// Whether word `at`, which [`matters`], must be replaced, if `data` are the words that are data for sure. `None` if it cannot be told
-    /// whether it is an instruction, or if it is one that must neither be replaced nor stay: an `SVC` of the guest's
-    /// that would be [taken for ours](trap::is_taken_for_ours), whose number the guest reads where it is.
+    /// Whether word `at`, which [`matters`], must be replaced, if `data` are the words that are data for sure. `None`
+    /// if it cannot be told whether it is an instruction, or if it is one that must neither be replaced nor stay: an
+    /// `SVC` of the guest's that would be [taken for ours](trap::is_taken_for_ours), whose number the guest reads where
+    /// it is.
     fn decide(&self, at: usize, data: &WordSet) -> Option<bool> {
         let is_data = |word| data.contains(at) || is_characters(word);
         let word = self.page.get(at).copied().filter(|&word| !is_data(word));
@@ -551,7 +553,8 @@ const APART: usize = 9;
 pub const LONGEST: usize = 24;
 
 /// How many instructions the stub for word `at` of `page` is made of, where `replaced` are those that have to be. What
-/// [traps as a rule](is_window_edge) is shorter where it is; and behind what leads elsewhere, who knows what is executed.
+/// [traps as a rule](is_window_edge) is shorter where it is; and behind what leads elsewhere, who knows what is
+/// executed.
 #[must_use]
 pub fn stub_length(page: &Words, at: usize, replaced: &WordSet) -> usize {
     let most = LONGEST.min(PAGE_WORDS - at);

@@ -55,8 +55,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// What the beginning of a guarded window is a multiple of: an address in the window, less that beginning, has zeroes
-    /// in its upper bits.
+    /// What the beginning of a guarded window is a multiple of: an address in the window, less that beginning, has
+    /// zeroes in its upper bits.
     pub const GUARDED: u32 = 1 << 25;
 
     /// Whether the guest address `va` is one of these, whatever the state.

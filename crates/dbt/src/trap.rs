@@ -174,8 +174,8 @@ pub const fn tlb_range_registers(word: u32) -> (usize, usize) {
     ((word >> TLB_RANGE_PAGE & 7) as usize, (word >> TLB_RANGE_END & 7) as usize)
 }
 
-/// The registers of a loop over cache lines: `ADD at, at, step`, `CMP at, end` and, if that is lower, the same operation
-/// again. Whoever answers its `SVC` may do several rounds at once.
+/// The registers of a loop over cache lines: `ADD at, at, step`, `CMP at, end` and, if that is lower, the same
+/// operation again. Whoever answers its `SVC` may do several rounds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineLoop {
     /// What has the line's address: one of R0 to R7, or R12.
@@ -187,8 +187,8 @@ pub struct LineLoop {
 }
 
 impl LineLoop {
-    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`] or [`FORGET_LINES`], or what these are where R12
-    /// has the address.
+    /// The immediate of its `SVC`, of which `number` is [`CLEAN_LINES`] or [`FORGET_LINES`], or what these are where
+    /// R12 has the address.
     #[must_use]
     pub const fn svc(self, number: u32) -> u32 {
         let [at, end, step] = [self.at as u32 & 15, self.end as u32 & 7, self.step as u32 & 7];

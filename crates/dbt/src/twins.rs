@@ -352,8 +352,8 @@ impl Twins {
         }
     }
 
-    /// The twin at `va` is about to be mapped, or all of its region if that is [whole](Self::whole). What was written to
-    /// them meanwhile is to be seen.
+    /// The twin at `va` is about to be mapped, or all of its region if that is [whole](Self::whole). What was written
+    /// to them meanwhile is to be seen.
     pub fn maps(&mut self, va: GuestVa, memory: &mut impl TwinMemory) {
         let Some(number) = self.at(va).map(usize::from) else { return };
         let places = if self.whole(va).is_some() { u16::MAX } else { 1 << (number % GROUP) };
@@ -383,8 +383,8 @@ impl Twins {
         self.all_gone = true;
     }
 
-    /// A region of which several twins were executed since it was [looked anew](Self::look_anew), and which should have a
-    /// group, gets that of the one of which none were for longest. False if there are no such regions, or not
+    /// A region of which several twins were executed since it was [looked anew](Self::look_anew), and which should have
+    /// a group, gets that of the one of which none were for longest. False if there are no such regions, or not
     /// [`Self::is_settled`].
     pub fn gather(&mut self, memory: &mut impl TwinMemory) -> bool {
         if !self.is_settled() {
@@ -715,10 +715,10 @@ impl Twins {
         true
     }
 
-    /// The guest writes `word` as word `at` of its page at `pa`: if nothing more has to be done about that than to write
-    /// it to the page's twins, this does so. That is how most words are patched, none of which is replaced, or is part
-    /// of a stub. False, and nothing is done, if it takes more: [`Self::change_stubs`], and [`Self::change_word`] behind
-    /// the write. Bounded by the blocks that these look through.
+    /// The guest writes `word` as word `at` of its page at `pa`: if nothing more has to be done about that than to
+    /// write it to the page's twins, this does so. That is how most words are patched, none of which is replaced, or is
+    /// part of a stub. False, and nothing is done, if it takes more: [`Self::change_stubs`], and [`Self::change_word`]
+    /// behind the write. Bounded by the blocks that these look through.
     pub fn patch(
         &mut self,
         translator: &Translator,

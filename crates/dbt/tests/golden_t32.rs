@@ -270,8 +270,8 @@ fn system() {
     );
 }
 
-/// What Linux does to store or load SP and LR of User mode: by way of System mode, if all of it is in one block; and the
-/// changes of mode alone.
+/// What Linux does to store or load SP and LR of User mode: by way of System mode, if all of it is in one block; and
+/// the changes of mode alone.
 #[test]
 fn modes() {
     const READ: u32 = 0xf3ef_8100; // mrs r1, cpsr

@@ -369,7 +369,8 @@ fn near_instructions_have_one_stub() {
     assert_eq!(length(&[10, 20], 10), 1);
     assert_eq!(length(&[10, 12, 15, 18, 21, 24, 27, 30, 33, 36], 10), LONGEST);
     assert_eq!(length(&[1023], 1023), 1);
-    // What leads elsewhere ends it: B, BL, BLX, BX LR, MOV PC, LR, LDR PC, POP {PC}, a branch back; but for BEQ forwards.
+    // What leads elsewhere ends it: B, BL, BLX, BX LR, MOV PC, LR, LDR PC, POP {PC}, a branch back; but for BEQ
+    // forwards.
     let behind = |word: u32| {
         let mut page = [NOP; PAGE_WORDS];
         page[12] = word;

@@ -219,9 +219,9 @@ impl Gic {
         candidate.map(|candidate| candidate.intid)
     }
 
-    /// Software has acknowledged the interrupt that is signalled and ended it, as [`Self::outlook`] told, and now `lines`
-    /// are as they were. So is everything else then, and that interrupt is signalled as before; this is all that the
-    /// controller need hear of it, and the outlook has not changed. False if it is not so: hear of it by
+    /// Software has acknowledged the interrupt that is signalled and ended it, as [`Self::outlook`] told, and now
+    /// `lines` are as they were. So is everything else then, and that interrupt is signalled as before; this is all
+    /// that the controller need hear of it, and the outlook has not changed. False if it is not so: hear of it by
     /// [`Self::catch_up`].
     pub fn comes_round(&mut self, ended: u32, lines: impl IntoIterator<Item = (u32, bool)>) -> bool {
         let alone = self.active_priorities == 0 && self.cpu_ctlr & CTLR_EOIMODE == 0;

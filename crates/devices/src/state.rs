@@ -12,9 +12,9 @@ use core::fmt;
 use postcard::{Deserializer, Error, de_flavors, ser_flavors};
 use serde::{Deserialize, Serialize};
 
-/// The version of all that is written down of a guest's machine. A change of any field that is written is a new one, and
-/// so is one of what a guest is told of its processor, since it may have acted upon that, and of what it reads where its
-/// text is replaced, since it may have copied that: since 6, numbers there begin elsewhere.
+/// The version of all that is written down of a guest's machine. A change of any field that is written is a new one,
+/// and so is one of what a guest is told of its processor, since it may have acted upon that, and of what it reads
+/// where its text is replaced, since it may have copied that: since 6, numbers there begin elsewhere.
 pub const VERSION: u32 = 6;
 
 /// What was read is no state of the device's: what is wrong.

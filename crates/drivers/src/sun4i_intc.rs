@@ -70,8 +70,8 @@ impl<R: Registers> InterruptController for Intc<R> {
 
     fn acknowledge(&mut self) -> Option<Line> {
         let line = self.registers.read(VECTOR) >> 2;
-        // Vector 0 is line 0 as well as "none". If the line is enabled, its pending bit tells; if not, nobody would ever
-        // lower it.
+        // Vector 0 is line 0 as well as "none". If the line is enabled, its pending bit tells; if not, nobody would
+        // ever lower it.
         (line != 0 || self.nmi && self.registers.read(PENDING) & 1 != 0).then_some(Line(line))
     }
 

@@ -150,7 +150,8 @@ proptest! {
                     let said = heap.check(start + at, width, write).map(|wrong| wrong.kind);
                     prop_assert_eq!(said, expected(&known, start + at, width, write), "{:x}+{:x}", start, at);
                 }
-                // Where there is no mark, nobody asks; where there is nothing wrong with a whole granule, there is none.
+                // Where there is no mark, nobody asks; where there is nothing wrong with a whole granule, there is
+                // none.
                 let whole = (0..8).all(|n| expected(&known, start + at / 8 * 8 + n, 1, false).is_none());
                 prop_assert_eq!(heap.is_marked(start + at), !whole);
             }

@@ -121,8 +121,8 @@ pub const fn linear_map(pc: u32) -> Option<u32> {
     }
 }
 
-/// The windows that the return mirror may have for privileged code at `pc`, which has its state in bit 0, the better one
-/// first. None for exception vectors, which are not where a kernel is.
+/// The windows that the return mirror may have for privileged code at `pc`, which has its state in bit 0, the better
+/// one first. None for exception vectors, which are not where a kernel is.
 pub fn mirrors(pc: GuestVa) -> impl Iterator<Item = Window> {
     let linux = linear_map(pc.0).and_then(|base| if is_thumb(pc) { t32_mirror(base) } else { Some(mirror(base)) });
     linux.into_iter().chain([mirror_around(pc)]).filter(move |window| window.has(pc) && pc.0 < REGION_START)

@@ -127,9 +127,9 @@ pub trait GuestMachine: fmt::Display + Sized {
     /// Hears of what the guest has done. Gives the number of the interrupt that it acknowledged.
     fn catch_up(&mut self, done: Done) -> Option<u32>;
 
-    /// The same, and [`Self::update`] up to `now`, if all of it comes to nothing: the guest has acknowledged an interrupt
-    /// of a timer's and ended it, and by now that timer has raised its line again. What the interrupt controller does
-    /// next is what it was. False, with nothing changed, if it is not so.
+    /// The same, and [`Self::update`] up to `now`, if all of it comes to nothing: the guest has acknowledged an
+    /// interrupt of a timer's and ended it, and by now that timer has raised its line again. What the interrupt
+    /// controller does next is what it was. False, with nothing changed, if it is not so.
     #[must_use]
     fn comes_round(&mut self, done: Done, now: u64) -> bool;
 

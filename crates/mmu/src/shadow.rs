@@ -249,10 +249,11 @@ impl Shadow {
         self.settle(tables, tlb);
     }
 
-    /// The hypervisor region of the kernel view has other first-level entries from now on, as many as before. And so has
-    /// the *code region*, whose first megabyte comes with them: code of the hypervisor's that is to be near the guest's.
-    /// It counts as a part of the hypervisor region, and the user view has nothing there. Where it was before, memory is
-    /// the guest's again. Of all of it, the host's TLB may hold what was there, until the caller has it forget everything.
+    /// The hypervisor region of the kernel view has other first-level entries from now on, as many as before. And so
+    /// has the *code region*, whose first megabyte comes with them: code of the hypervisor's that is to be near the
+    /// guest's. It counts as a part of the hypervisor region, and the user view has nothing there. Where it was before,
+    /// memory is the guest's again. Of all of it, the host's TLB may hold what was there, until the caller has it
+    /// forget everything.
     ///
     /// # Errors
     /// As [`Self::new`], or if the code region is not in front of the hypervisor region. Nothing has changed then.
@@ -396,8 +397,8 @@ impl Shadow {
     }
 
     /// The space whose loss costs least, the active one last: what waits to be swept, then what was never filled, then
-    /// any. What was not used for longest would be the very one that is needed next where more processes take turns than
-    /// there are spaces.
+    /// any. What was not used for longest would be the very one that is needed next where more processes take turns
+    /// than there are spaces.
     fn victim(&self) -> Option<usize> {
         let worth = |index: usize, space: &Space| (self.active == Some(index), space.is_live(), space.fills != 0);
         let candidates = || self.spaces.iter().enumerate().filter(|(_, space)| space.has_roots());

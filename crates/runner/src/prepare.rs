@@ -445,8 +445,8 @@ fn is_linux(path: &Path, bytes: &[u8], address: Address, memory: Option<u32>) ->
     Ok(matches!(kernel, Kernel::ZImage(_)))
 }
 
-/// The memory of the board that boots a guest alone, and what is wanted of it, with a file of `flash` bytes for its flash,
-/// if it has any, and a bundle of so many bytes.
+/// The memory of the board that boots a guest alone, and what is wanted of it, with a file of `flash` bytes for its
+/// flash, if it has any, and a bundle of so many bytes.
 fn alone<'a>(request: &'a Request, guest: &GuestEntry, flash: u64, bundle: u64) -> (Room<'a>, Wishes) {
     let board = request.board;
     let uplink = request.plugged.network.is_some();

@@ -48,8 +48,8 @@ fn entry(address: u32) -> &'static AtomicU32 {
     &TABLE.0[(address / MIB) as usize]
 }
 
-/// The descriptor of the section at an address is another one from now on. Table walks need not look into the data cache
-/// (ID_MMFR3, B4.1.92), so it is cleaned to where they do.
+/// The descriptor of the section at an address is another one from now on. Table walks need not look into the data
+/// cache (ID_MMFR3, B4.1.92), so it is cleaned to where they do.
 fn set(address: u32, descriptor: u32) {
     let entry = entry(address);
     entry.store(descriptor, Ordering::Relaxed);

@@ -357,8 +357,8 @@ impl Translator {
         None
     }
 
-    /// The block that begins as `start` says, of T32 code, or of A32 code as by [`Self::lookup`]. In the middle of an IT
-    /// block, that is the last one that was made with its place.
+    /// The block that begins as `start` says, of T32 code, or of A32 code as by [`Self::lookup`]. In the middle of an
+    /// IT block, that is the last one that was made with its place.
     #[must_use]
     pub fn lookup_from(&self, va: GuestVa, pa: GuestPa, start: Start) -> Option<BlockId> {
         match start {
@@ -611,8 +611,8 @@ impl Translator {
         self.mirror.move_to(self.layout.mirror);
     }
 
-    /// The code pages, no more than at first, lie as `layout` says from now on, where they are mapped by then. All blocks
-    /// go. `lent_thread_id`: that option, for those that are made from now on.
+    /// The code pages, no more than at first, lie as `layout` says from now on, where they are mapped by then. All
+    /// blocks go. `lent_thread_id`: that option, for those that are made from now on.
     ///
     /// # Panics
     /// If there are more, or if what is counted lies in them.

@@ -66,8 +66,8 @@ fn rest(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, rn: Reg, low: u32) {
 /// the instruction.
 ///
 /// A load of R0 to R12 goes last, into a register of the list as base, which is one of those that hold something else
-/// before. What an aborted load would have loaded is UNKNOWN, but for its base (B1.9.8): so if the other two are next to
-/// the base, they can go by way of two of the list.
+/// before. What an aborted load would have loaded is UNKNOWN, but for its base (B1.9.8): so if the other two are next
+/// to the base, they can go by way of two of the list.
 fn load(e: &mut Emitter<'_>, d: &Decoded, mem: MemMultiple, low: u32, high: u32, first: i32, high_at: i32) -> bool {
     // An abort restores the base (B1.9.8): if the list has it, it must be the guest's.
     let own_base = low & bit(mem.rn) != 0;

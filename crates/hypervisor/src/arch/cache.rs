@@ -73,16 +73,16 @@ pub fn sync_code_alias(written: u32, executed: u32, len: u32) {
     invalidate_branch_predictor();
 }
 
-/// Drops instructions and predictions of `va..va + len`, at least a word, not at the end of the address space; `line` is
-/// [`instruction_line`]. What was written there has been cleaned, and a [`dsb`] has followed; another has to come before
-/// it is executed (B2.2.9).
+/// Drops instructions and predictions of `va..va + len`, at least a word, not at the end of the address space; `line`
+/// is [`instruction_line`]. What was written there has been cleaned, and a [`dsb`] has followed; another has to come
+/// before it is executed (B2.2.9).
 ///
 /// The range is where the code runs. False if that is not mapped in the current tables: then nothing is certain.
 #[must_use]
 pub fn forget_code(va: u32, len: u32, line: u32) -> bool {
     let done: u32;
-    // SAFETY: instruction lines are never dirty, and predictions are hints. Whether these operations fault where nothing
-    // is mapped is IMPLEMENTATION DEFINED (B3.12.3); a fault of theirs is listed and leaves `done` at 0.
+    // SAFETY: instruction lines are never dirty, and predictions are hints. Whether these operations fault where
+    // nothing is mapped is IMPLEMENTATION DEFINED (B3.12.3); a fault of theirs is listed and leaves `done` at 0.
     unsafe {
         asm!(
             "2: mcr p15, 0, {at}, c7, c5, 1", // ICIMVAU

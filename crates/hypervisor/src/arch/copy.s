@@ -1,8 +1,8 @@
 @ What the compiler calls to copy words: __aeabi_memcpy4(to, from, bytes), and the same of doublewords (Run-time ABI for
 @ the Arm Architecture, 4.3.4). Its own takes five instructions for each word. It is weak, so that this takes its place.
 @
-@ Neither address is looked at: both are multiples of four, and the memory does not overlap, or the caller is wrong. Each
-@ byte that is stored is one of those `bytes`, and so is each that is loaded.
+@ Neither address is looked at: both are multiples of four, and the memory does not overlap, or the caller is wrong.
+@ Each byte that is stored is one of those `bytes`, and so is each that is loaded.
 
     .section .text.copy, "ax", %progbits
     .arm

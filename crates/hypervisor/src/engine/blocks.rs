@@ -182,8 +182,8 @@ impl Blocks {
         self.code.move_to(place);
     }
 
-    /// Somebody counts what is executed, or has counted it and still reads that, or looks at accesses: the code cache must
-    /// be in the hypervisor region.
+    /// Somebody counts what is executed, or has counted it and still reads that, or looks at accesses: the code cache
+    /// must be in the hypervisor region.
     pub fn is_watched(&self) -> bool {
         self.translator.counters().is_some() || self.checks()
     }

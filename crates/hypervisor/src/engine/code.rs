@@ -4,8 +4,8 @@
 //! Mapped in the kernel view only (layout: [`spica_dbt::layout`]): code pages and those of the mirror readable and
 //! executable by User mode, the vCPU page readable and writable and never executable.
 //!
-//! Where the guest's kernel runs in place, the cache is near that, and small, since it has what is sensitive alone. There
-//! is no mirror then, and the memory that is left has the kernel's twins.
+//! Where the guest's kernel runs in place, the cache is near that, and small, since it has what is sensitive alone.
+//! There is no mirror then, and the memory that is left has the kernel's twins.
 
 use spica_addr::HostPa;
 use spica_dbt::CodeMemory;
@@ -130,8 +130,8 @@ impl Written {
 /// Bytes of the tables that map marks.
 const MARKS_TABLES: u32 = MARKS_SIZE / MEGABYTE * 1024;
 
-/// The code cache in the hypervisor region, with a return mirror for `window`; or near a guest's kernel that runs in place
-/// and begins there, where there is no mirror.
+/// The code cache in the hypervisor region, with a return mirror for `window`; or near a guest's kernel that runs in
+/// place and begins there, where there is no mirror.
 const fn layout(room: Room, place: Place) -> Layout {
     match place {
         Place::Region(window) => Layout { base: CODE_CACHE_START, pages: room.code, mirror: Some(window) },
@@ -158,8 +158,8 @@ pub const fn block_bytes(room: Room) -> u32 {
 }
 
 impl CodePages {
-    /// Memory for as many pages as `room` says, with mappings of the vCPU page at `vcpu_page` between code pages; `None`
-    /// if the share is exhausted. The cache is in the hypervisor region.
+    /// Memory for as many pages as `room` says, with mappings of the vCPU page at `vcpu_page` between code pages;
+    /// `None` if the share is exhausted. The cache is in the hypervisor region.
     pub fn new(share: &mut Share, room: Room, vcpu_page: HostPa) -> Option<CodePages> {
         let place = Place::Region(mirror(LINEAR_MAP));
         let layout = layout(room, place);

@@ -25,8 +25,8 @@ use crate::layout::{LINEAR_MAP, MEGABYTE, NEAR_CODE_SIZE, in_place as window, mi
 pub struct Setup {
     /// Where its linear map begins, if that was said. Else it is where the kernel is found.
     pub base: Option<u32>,
-    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code. Where no base was
-    /// said, it is [`LINEAR_MAP`].
+    /// From the guest's first instruction on, not only once it has taken an interrupt or run user code. Where no base
+    /// was said, it is [`LINEAR_MAP`].
     pub from_start: bool,
 }
 
@@ -214,8 +214,8 @@ impl KernelEngine {
         self.in_place.as_ref().is_some_and(|in_place| matches!(in_place.state, State::Wanted(_)))
     }
 
-    /// Whether the kernel will run in place, once it is seen where it is: not while somebody counts what is executed, or
-    /// looks at accesses, which is done by blocks.
+    /// Whether the kernel will run in place, once it is seen where it is: not while somebody counts what is executed,
+    /// or looks at accesses, which is done by blocks.
     #[inline]
     pub fn waits_for_in_place(&self) -> bool {
         self.in_place.as_ref().is_some_and(|in_place| in_place.state == State::Waits) && !self.blocks.is_watched()
@@ -241,8 +241,8 @@ impl KernelEngine {
         }
     }
 
-    /// All of it runs by blocks from now on: until it may [begin](Self::waits_for_in_place) `again`, if that could be, or
-    /// until the guest starts anew. All code goes. What is mapped is to follow.
+    /// All of it runs by blocks from now on: until it may [begin](Self::waits_for_in_place) `again`, if that could be,
+    /// or until the guest starts anew. All code goes. What is mapped is to follow.
     pub fn leave_in_place(&mut self, again: bool) {
         let Some(in_place) = &mut self.in_place else { return };
         let base = in_place.base();

@@ -137,8 +137,8 @@ impl<T: Copy> Hooks<T> {
     }
 }
 
-/// The handler of an interrupt, which is told of where it begins and where it returns. If the end of one was missed, the
-/// next one begins with the same stack pointer, or there is a switch to another process before.
+/// The handler of an interrupt, which is told of where it begins and where it returns. If the end of one was missed,
+/// the next one begins with the same stack pointer, or there is a switch to another process before.
 #[derive(Default)]
 struct Handler(Option<u32>);
 

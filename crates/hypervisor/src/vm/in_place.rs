@@ -71,8 +71,8 @@ impl Common {
         translate(&self.ram.at(host_space), regime, va, access).is_ok_and(|mapping| mapping.size.is_first_level())
     }
 
-    /// Makes a twin of a page that has none yet and lies in 64 KiB with one that does, if it can run in place. Not of all
-    /// in one go: to look through a page takes some 50,000 instructions. False if there is none.
+    /// Makes a twin of a page that has none yet and lies in 64 KiB with one that does, if it can run in place. Not of
+    /// all in one go: to look through a page takes some 50,000 instructions. False if there is none.
     fn make_left(&mut self, mmu: &mut Mmu, host_space: HostSpace<'_>, regime: &Regime) -> bool {
         let Some(va) = self.engine.take_left() else { return false };
         let access = Access { kind: AccessKind::Fetch, privileged: true };
@@ -165,13 +165,13 @@ impl Common {
 }
 
 impl Vm {
-    /// The guest takes an interrupt at `pc`, or is about to run user code, and its kernel is to run in place, but does not
-    /// yet. It does from now on, if it is known where it begins: before, a kernel that starts may copy code of its own to
-    /// elsewhere, as Linux does with its vectors and with what user code finds beside them; it must not find there what
-    /// has been replaced.
+    /// The guest takes an interrupt at `pc`, or is about to run user code, and its kernel is to run in place, but does
+    /// not yet. It does from now on, if it is known where it begins: before, a kernel that starts may copy code of its
+    /// own to elsewhere, as Linux does with its vectors and with what user code finds beside them; it must not find
+    /// there what has been replaced.
     ///
-    /// Where it begins, code of it says that is interrupted, if it was not told: in A32 state, and not in memory that is
-    /// mapped one to one, as firmware has it. All other kernels run by blocks.
+    /// Where it begins, code of it says that is interrupted, if it was not told: in A32 state, and not in memory that
+    /// is mapped one to one, as firmware has it. All other kernels run by blocks.
     #[cold]
     pub(super) fn may_begin_in_place(&mut self, core: &mut HostCpu, pc: Option<GuestVa>) {
         let Vm { vcpu, common, .. } = self;
@@ -208,8 +208,8 @@ impl Vm {
     }
 
     /// The guest is about to run user code, or takes an interrupt, and wants the addresses for itself where the stubs
-    /// of what runs in place are. They are near its kernel, and branches reach nothing else: from now on, all of it runs
-    /// by blocks.
+    /// of what runs in place are. They are near its kernel, and branches reach nothing else: from now on, all of it
+    /// runs by blocks.
     #[cold]
     pub(super) fn give_way(&mut self) {
         let (start, _) = self.common.engine.region();
@@ -218,8 +218,8 @@ impl Vm {
         self.leave_in_place(false);
     }
 
-    /// The code cache is elsewhere: near a kernel that begins at `near`, to which TPIDRURW is lent from now on, or in the
-    /// hypervisor region.
+    /// The code cache is elsewhere: near a kernel that begins at `near`, to which TPIDRURW is lent from now on, or in
+    /// the hypervisor region.
     fn code_has_moved(&mut self, near: Option<u32>) {
         let Vm { vcpu, common, .. } = self;
         vcpu.lend_thread_id(near);

@@ -50,11 +50,11 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// What a Linux distribution needs without ever flushing, in 12 MiB. By blocks: a boot of Debian fills 620 code pages
-    /// with 37,000 blocks and 60,000 exits; kernel operations after that 90, 4,400 and 8,700 more, and all applications
-    /// of the benchmark 150, 7,800 and 15,000. Some 1,700 pages of kernel text have places in the return mirror, most of
-    /// them not for long. In place: a boot executes code of some 1,100 pages, most of which have their neighbours copied
-    /// as well; what is sensitive in them has some 3,000 blocks in 19 code pages.
+    /// What a Linux distribution needs without ever flushing, in 12 MiB. By blocks: a boot of Debian fills 620 code
+    /// pages with 37,000 blocks and 60,000 exits; kernel operations after that 90, 4,400 and 8,700 more, and all
+    /// applications of the benchmark 150, 7,800 and 15,000. Some 1,700 pages of kernel text have places in the return
+    /// mirror, most of them not for long. In place: a boot executes code of some 1,100 pages, most of which have their
+    /// neighbours copied as well; what is sensitive in them has some 3,000 blocks in 19 code pages.
     pub const LINUX: Sizes = Sizes {
         room: Room { code: 896, mirror: 816, near: 128 },
         capacity: Capacity { blocks: 50_000, exits: 86_000, mirror_pages: 816 },
@@ -122,8 +122,8 @@ const _: () = {
 /// That many guests find room in the hypervisor region as [`Sizes::LINUX`] is, and some devices for each.
 const SPACIOUS: usize = 6;
 
-/// Bytes of RAM for each byte of shadow tables beyond [`Sizes::LINUX`]'s. Each process that takes turns with others needs
-/// 32 KiB, and each megabyte of addresses that it uses one or two more.
+/// Bytes of RAM for each byte of shadow tables beyond [`Sizes::LINUX`]'s. Each process that takes turns with others
+/// needs 32 KiB, and each megabyte of addresses that it uses one or two more.
 const RAM_FOR_TABLES: u32 = 128;
 
 /// Address spaces for all guests together: each needs two ASIDs, and 0 and the host table's are taken.

@@ -287,7 +287,8 @@ impl Vm {
     }
 }
 
-/// An access, of this kind, that reached a page with what is watched, that of `pa`, by the instruction where the core is.
+/// An access, of this kind, that reached a page with what is watched, that of `pa`, by the instruction where the core
+/// is.
 #[cold]
 pub fn accessed(
     vm: &mut Vm,

@@ -102,8 +102,8 @@ impl CoreState {
         unsafe { Tpidruro::write_raw(value) }
     }
 
-    /// Sets the real TPIDRURW, which the guest's user code reads and writes; of a guest that does not run, what that will
-    /// be.
+    /// Sets the real TPIDRURW, which the guest's user code reads and writes; of a guest that does not run, what that
+    /// will be.
     pub fn set_thread_id_read_write(&mut self, value: u32) {
         self.thread_ids[1] = value;
         if self.arrived {

@@ -1,6 +1,6 @@
 @ Traps that are answered without leaving assembly: indirect branches, changes of DACR, exception returns, maintenance
-@ of single TLB entries, cleaning of cache lines, unprivileged accesses, the timer, masks that stay, and the system calls
-@ of guest user code.
+@ of single TLB entries, cleaning of cache lines, unprivileged accesses, the timer, masks that stay, and the system
+@ calls of guest user code.
 @
 @ They are the frequent ones. Whatever is out of the ordinary takes the slow path, to Rust (switch.s), and nothing has
 @ been changed then. The trust rule: all that comes from the vCPU page is the guest's own business; where it leads,
@@ -382,10 +382,10 @@ counter:
     COUNT CTX_COUNTER_READS
     GO_ON
 
-@ An instruction to interpret, whose word is at LR: if it restores a mask (masks_written), or reads CNTP_CTL or CNTV_CTL,
-@ or writes that or CNTP_CVAL or CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it. Whatever else it
-@ is, or does, is for Rust. The word is one of a code page, as the SVC is, if it is not in another page than that; where
-@ the block goes on is behind the literals.
+@ An instruction to interpret, whose word is at LR: if it restores a mask (masks_written), or reads CNTP_CTL or
+@ CNTV_CTL, or writes that or CNTP_CVAL or CNTV_CVAL (B4.1.25 to 35) so that the timer's line is low behind it. Whatever
+@ else it is, or does, is for Rust. The word is one of a code page, as the SVC is, if it is not in another page than
+@ that; where the block goes on is behind the literals.
 @
 @ In: LR = behind the SVC. Uses R0 to R12.
     HANDLER fast, "the timer's registers"
@@ -997,8 +997,8 @@ unprivileged_store:
     GO_ON
 .endm
 
-@ The same in a loop that goes on up to \register: all rounds in the same page are done here, by \more. Uses R0, R1, R3 to
-@ R7.
+@ The same in a loop that goes on up to \register: all rounds in the same page are done here, by \more. Uses R0, R1, R3
+@ to R7.
 .equ LINES_BYTES, 11 * 4
 .macro LINES crm, register, more
     ldr r0, [r2, #PAGE_TARGET]

@@ -151,9 +151,9 @@ pub struct Clock {
     pub count: [u32; 2],
 }
 
-/// Bytes of the line that guests' CTR announces for both caches: the smallest real one. So a guest has no more cleaned or
-/// invalidated than it asks for, most of the time a single line that a compiler has written code to; a loop over lines
-/// takes two instructions in `line_loop` for each.
+/// Bytes of the line that guests' CTR announces for both caches: the smallest real one. So a guest has no more cleaned
+/// or invalidated than it asks for, most of the time a single line that a compiler has written code to; a loop over
+/// lines takes two instructions in `line_loop` for each.
 pub fn announced_line() -> u32 {
     cache::data_line().min(cache::instruction_line())
 }
@@ -471,8 +471,8 @@ pub struct Counts {
     pub jump_hits: u32,
     /// System calls that went straight to the guest's vector.
     pub user_calls: u32,
-    /// Exception returns within the kernel that did not leave assembly: counted in images that check that alone, as none
-    /// of the others are.
+    /// Exception returns within the kernel that did not leave assembly: counted in images that check that alone, as
+    /// none of the others are.
     pub kernel_returns: u32,
 }
 

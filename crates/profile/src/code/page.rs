@@ -274,7 +274,8 @@ impl Page<'_> {
         let Some(choice) = (at..at + LONGEST).find(|&word| self.word(word) == Word::Choose) else {
             return Translation::new(Rule::Unprivileged, at + 1);
         };
-        // Behind it: what is never reached, and the way out; the spilled register, unless it is overwritten; the access.
+        // Behind it: what is never reached, and the way out; the spilled register, unless it is overwritten; the
+        // access.
         let comes_back = self.word(choice + 3) == Word::Field { load: true, rt: reg, field: field::spill(0) };
         let end = choice + 4 + usize::from(comes_back);
         Translation { slow: Some(choice), ..Translation::new(Rule::Unprivileged, end) }

@@ -605,8 +605,8 @@ impl Writer<'_> {
         self.put(ISB);
     }
 
-    /// Linux's loop over lines of a cache (`v7_flush_kern_dcache_area` and its like), with any three registers, and most
-    /// of the time with the step that CTR announces.
+    /// Linux's loop over lines of a cache (`v7_flush_kern_dcache_area` and its like), with any three registers, and
+    /// most of the time with the step that CTR announces.
     fn lines(&mut self, random: &mut Random, address: u32) {
         let [low, end] = [random.below(8), 1 + random.below(7)];
         let at = if random.one_in(3) { 12 } else { low };

@@ -2,9 +2,9 @@
 //!
 //! A map belongs to all processes of one name, as Linux has it in their `task_struct`: who feeds a kernel what it does
 //! not expect does so by a program of which there are many processes. The kernel tells which one runs where it switches
-//! to it, and of its name where it gets one, which is when it becomes another program. What interrupts do is in a map of
-//! its own, so that when they come does not matter to the others; where a handler returns, the process goes on with the
-//! last place that it had.
+//! to it, and of its name where it gets one, which is when it becomes another program. What interrupts do is in a map
+//! of its own, so that when they come does not matter to the others; where a handler returns, the process goes on with
+//! the last place that it had.
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -8,8 +8,8 @@ use spica_isa::t32::ItState;
 use crate::engine::blocks::From;
 use crate::vm::{Resume, Stop, Vm};
 
-/// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, which LR
-/// says, with the LR that waits for its landing.
+/// The core is, or trapped, at `pc`, where a branch through the mirror led: the guest is at the branch's target, which
+/// LR says, with the LR that waits for its landing.
 pub fn reflected(vm: &mut Vm, pc: u32) -> Resume {
     let cpu = &mut vm.vcpu.context.cpu;
     let Some(target) = vm.common.engine.blocks.mirrored(cpu.regs[14]) else {

@@ -126,8 +126,8 @@ fn at_once(vm: &mut Vm, core: &mut HostCpu, host: &Host, left: Privilege) -> Opt
 }
 
 /// The guest's kernel has carried out `word` at `pc`, by which it takes interrupts again (`rules::status` of
-/// `spica_dbt`), and one waits: it is taken, as by [`at_once`]. So each sleep of a kernel ends. Where the guest goes on;
-/// `None`, with nothing done, if that is not all, or if `word` is something else.
+/// `spica_dbt`), and one waits: it is taken, as by [`at_once`]. So each sleep of a kernel ends. Where the guest goes
+/// on; `None`, with nothing done, if that is not all, or if `word` is something else.
 pub fn unmasked(vm: &mut Vm, core: &mut HostCpu, host: &Host, word: u32, pc: GuestVa) -> Option<Resume> {
     const CPSIE_I: u32 = 0xf108_0080;
     const MSR_CPSR_C: u32 = 0xe121_f000;

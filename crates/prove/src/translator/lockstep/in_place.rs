@@ -29,8 +29,8 @@ use std::ops::RangeInclusive;
 pub(in crate::translator) const NEAR_LAYOUT: Layout = Layout { base: CODE - 0x60_0000, pages: 16, mirror: None };
 const WINDOW: Window = Window { start: CODE - 0x100_0000, size: 0x280_0000, distance: 0, t32: false, guarded: false };
 const TWINS: usize = 2 * GROUP;
-/// Code elsewhere that the guest has executed once. Until it is seen that it does no more, its 64 KiB have the room that
-/// those of [`CODE`] want.
+/// Code elsewhere that the guest has executed once. Until it is seen that it does no more, its 64 KiB have the room
+/// that those of [`CODE`] want.
 const ELSEWHERE: GuestVa = GuestVa(CODE + 0x10_0000);
 
 /// The twins, and what of them is mapped.

@@ -80,8 +80,9 @@ impl Writer<'_> {
         }
     }
 
-    /// The interrupt mask is restored, to what it is, where an interrupt may wait for it: in A32 or in T32 code, under a
-    /// condition or not. Now and then F or I changes, or R14 has the value, which is for Rust. Uses R7 or R14, and R0.
+    /// The interrupt mask is restored, to what it is, where an interrupt may wait for it: in A32 or in T32 code, under
+    /// a condition or not. Now and then F or I changes, or R14 has the value, which is for Rust. Uses R7 or R14, and
+    /// R0.
     pub(super) fn restore_masks(&mut self) {
         // Numbers of its own, as in `timer`.
         let seed = self.words.iter().fold(self.va, |sum, word| sum.rotate_left(9) ^ word);
