@@ -998,32 +998,20 @@ unprivileged_store:
 .endm
 
 @ The same in a loop that goes on up to \register: all rounds in the same page are done here, by \more. Uses R0, R1, R3
-@ to R7.
+@ to R7. With \at, that register has the address already: R12.
 .equ LINES_BYTES, 11 * 4
-.macro LINES crm, register, more
-    ldr r0, [r2, #PAGE_TARGET]
-    ldr r6, [sp, #CTX_LINE_PAGE]
-    ldr r4, [sp, #CTX_LINE]
-    cmp r6, r0, lsr #12
-    blne find_line
-    mcr p15, 0, r0, c7, \crm, 1
-    ldr r1, [sp, #4 * (\register)]  @ the end
-    add r7, r0, r4
-    cmp r7, r1
-    blo \more                       @ there is another round
-    GO_ON
-.endm
-
-@ The same where R12 has the address. Uses R0, R1, R3 to R7.
 .equ LINES_AT_R12_BYTES, 10 * 4
-.macro LINES_AT_R12 crm, register, more
+.macro LINES crm, register, more, at=r0, find=find_line
+    .ifc \at, r0
+    ldr r0, [r2, #PAGE_TARGET]
+    .endif
     ldr r6, [sp, #CTX_LINE_PAGE]
     ldr r4, [sp, #CTX_LINE]
-    cmp r6, r12, lsr #12
-    blne find_line_at_r12
-    mcr p15, 0, r12, c7, \crm, 1
+    cmp r6, \at, lsr #12
+    blne \find
+    mcr p15, 0, \at, c7, \crm, 1
     ldr r1, [sp, #4 * (\register)]  @ the end
-    add r7, r12, r4
+    add r7, \at, r4
     cmp r7, r1
     blo \more                       @ there is another round
     GO_ON
@@ -1115,14 +1103,14 @@ forget_lines:
 clean_lines_at_r12:
     .set number, 0
     .rept 8
-    LINES_AT_R12 c11, number, clean_more_at_r12
+    LINES c11, number, clean_more_at_r12, r12, find_line_at_r12
     .set number, number + 1
     .endr
     HANDLER fast, "maintenance of cache lines"
 forget_lines_at_r12:
     .set number, 0
     .rept 8
-    LINES_AT_R12 c5, number, forget_more_at_r12
+    LINES c5, number, forget_more_at_r12, r12, find_line_at_r12
     .set number, number + 1
     .endr
     .if . - forget_lines_at_r12 != 8 * LINES_AT_R12_BYTES
