@@ -9,6 +9,9 @@
     .equ MOV_R0, 0xe3a00000         @ MOV r0, #n
     .equ ADD_R0, 0xe2800000         @ ADD r0, r0, #n
     .equ BX_LR, 0xe12fff1e
+    .equ NOP, 0xe320f000
+    .equ MRS_R0, 0xe10f0000         @ MRS R0, CPSR
+    .equ MRS_R1, 0xe10f1000
 
     .global main
 main:
@@ -502,6 +505,7 @@ pokes:
     cmp r5, #500
     blo 3b
     show poked, r6
+    bl pokes_in_a_row
     say "  none is there:"
     mov r0, #0
     mov r3, #0
@@ -517,6 +521,65 @@ pokes:
     pop {pc}
 
     .ltorg
+
+@ Words of one page after the other, as a kernel patches that traces its functions: the second of four of each function.
+@ One of four functions has around it what runs elsewhere where it runs in place. In a page that has nothing else,
+@ so that it runs there itself.
+    .balign 4096
+pokes_in_a_row:
+    push {lr}
+    mov r5, #0
+1:  add r10, r4, r5, lsl #10
+    ldr r0, =NOP
+    and r1, r5, #3
+    cmp r1, #3
+    ldreq r0, =MRS_R1
+    ldr r1, =MOV_R0
+    mov r2, r0
+    ldr r3, =BX_LR
+    stm r10, {r0-r3}
+    add r5, r5, #1
+    cmp r5, #32
+    blo 1b
+    publish_all
+    mov r6, #0
+    mov r5, #0
+2:  ubfx r9, r5, #6, #3             @ the page
+    and r0, r5, #15
+    cmp r0, #15
+    andne r0, r0, #1
+    moveq r0, #3
+    add r9, r0, r9, lsl #2
+    add r9, r4, r9, lsl #10
+    ldr r10, =POKES + 4
+    ubfx r0, r9, #0, #12
+    orr r10, r10, r0
+    mov r0, r9
+    ldr r3, =POKED
+    map_poke
+    ldr r1, =MOV_R0
+    and r2, r5, #0xff
+    orr r1, r1, r2
+    and r2, r5, #31
+    cmp r2, #30
+    ldreq r1, =MRS_R0
+    str r1, [r10]
+    mov r0, #0
+    mov r3, #0
+    map_poke
+    add r0, r9, #4
+    publish_r0
+    cmp r0, r0
+    blx r9
+    collect
+    add r5, r5, #1
+    cmp r5, #1024
+    blo 2b
+    show row, r6
+    pop {pc}
+
+    .ltorg
+    .balign 4096
 
     @ The window's page R0 = page R1 of PAGES.
 map_page:

@@ -28,6 +28,14 @@ pub struct WordSet([u32; PAGE_WORDS / 32]);
 impl WordSet {
     /// No word.
     pub const EMPTY: WordSet = WordSet([0; PAGE_WORDS / 32]);
+    /// All words.
+    pub const ALL: WordSet = WordSet([u32::MAX; PAGE_WORDS / 32]);
+
+    /// 32 words in each, the first one in bit 0.
+    #[must_use]
+    pub const fn bits(&self) -> &[u32; PAGE_WORDS / 32] {
+        &self.0
+    }
 
     /// Whether word `at` is a member. Those outside of the page are not.
     #[must_use]
@@ -46,6 +54,18 @@ impl WordSet {
     pub fn remove(&mut self, at: usize) {
         if let Some(word) = self.0.get_mut(at / 32) {
             *word &= !(1 << (at % 32));
+        }
+    }
+
+    /// Makes `count` words from word `first` on no members.
+    pub fn remove_run(&mut self, first: usize, count: usize) {
+        let (mut at, mut left) = (first, count);
+        while let Some(word) = self.0.get_mut(at / 32)
+            && left != 0
+        {
+            let here = left.min(32 - at % 32);
+            *word &= !(u32::MAX >> (32 - here) << (at % 32));
+            (at, left) = (at + here, left - here);
         }
     }
 
@@ -170,8 +190,8 @@ const fn reads_current(word: u32) -> bool {
     word & 0x0fff_0fff == 0x0e1d_0f70 && word >> 28 != 0xf
 }
 
-/// By bits 31:20: whether a word may be [nearly](is_nearly) sensitive, whatever its others.
-static MAY_BE: [bool; 4096] = {
+/// By bits 31:20: whether a word may be one that is [replaced](is_sensitive), or an `SVC`, whatever its others.
+pub static MAY_BE_REPLACED: [bool; 4096] = {
     let mut may_be = [false; 4096];
     let mut bits = 0;
     while bits < 4096 {
@@ -190,7 +210,7 @@ static MAY_BE: [bool; 4096] = {
 /// Nine of ten instructions are told at a glance: a page has 1,024, and is looked through before it is executed.
 #[inline(always)]
 fn may_be_sensitive(word: u32) -> bool {
-    MAY_BE[(word >> 20) as usize]
+    MAY_BE_REPLACED[(word >> 20) as usize]
 }
 
 /// Most others are by what is nearby: of those that are left, one of two is sensitive.

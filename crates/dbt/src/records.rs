@@ -134,12 +134,18 @@ impl Block {
         self.is(Flag::Across).then_some(self.length_and_last)
     }
 
-    /// Whether it was made from any of these words of its page, as far as is noted: what lies between its instructions
-    /// and the last constant counts, and all in front of that if any constant lies in front of it.
-    pub(crate) fn is_made_from(&self, words: &RangeInclusive<u16>) -> bool {
+    /// From which words of its page it was made, as far as is noted: what lies between its instructions and the last
+    /// constant counts, and all in front of that if any constant lies in front of it.
+    pub(crate) fn made_from(&self) -> RangeInclusive<u16> {
         let first = if self.is(Flag::Backwards) { 0 } else { (self.va.page_offset() / 4) as u16 };
         let last = if self.is(Flag::Across) { LAST_WORD } else { self.length_and_last >> LENGTH_BITS };
-        first <= *words.end() && *words.start() <= last
+        first..=last
+    }
+
+    /// Whether it was made from any of these words of its page.
+    pub(crate) fn is_made_from(&self, words: &RangeInclusive<u16>) -> bool {
+        let made_from = self.made_from();
+        made_from.start() <= words.end() && words.start() <= made_from.end()
     }
 
     pub(crate) fn is(&self, flag: Flag) -> bool {

@@ -12,6 +12,8 @@
 //! anew](Twins::look_anew) which twins are executed, and regions that got no group get those of regions that are not
 //! executed any more ([`Twins::gather`]).
 
+mod patches;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -19,11 +21,13 @@ use core::ops::RangeInclusive;
 use spica_addr::{CachePc, GuestPa, GuestVa};
 use spica_isa::{Cond, asm};
 
-use crate::in_place::{Text, WordSet, Words, instead, is_sensitive, stub_length};
+use crate::in_place::{Text, WordSet, Words, instead, stub_length};
 use crate::layout::{PAGE, PAGE_WORDS, Window};
 use crate::originals::Originals;
 use crate::records;
 use crate::{CodeMemory, Translator, trap};
+
+pub use patches::Patchable;
 
 /// No twin, where a twin's number is expected.
 const NONE: u16 = u16::MAX;
@@ -709,44 +713,6 @@ impl Twins {
                     first = first.min(asked);
                 }
                 self.groups[usize::from(number) / GROUP].wrote(number, twin.va, first, at + 1 - first, memory);
-            }
-            number = twin.next_by_pa;
-        }
-        true
-    }
-
-    /// The guest writes `word` as word `at` of its page at `pa`: if nothing more has to be done about that than to
-    /// write it to the page's twins, this does so. That is how most words are patched, none of which is replaced, or is
-    /// part of a stub. False, and nothing is done, if it takes more: [`Self::change_stubs`], and [`Self::change_word`]
-    /// behind the write. Bounded by the blocks that these look through.
-    pub fn patch(
-        &mut self,
-        translator: &Translator,
-        (pa, at): (GuestPa, usize),
-        word: u32,
-        memory: &mut impl TwinMemory,
-    ) -> bool {
-        let (page, first) = (pa.page(), self.by_pa[list(pa)]);
-        let (mut number, mut any) = (first, false);
-        while let Some(twin) = self.twins.get(usize::from(number)) {
-            if twin.pa == page {
-                any = true;
-                if twin.writes >= MOST_WRITES || twin.replaced.has_up_to(at) {
-                    return false;
-                }
-            }
-            number = twin.next_by_pa;
-        }
-        let is_plain = !is_sensitive(word) && !trap::is_taken_for_ours(word);
-        if !any || !is_plain || translator.has_made_from(page, at as u16) {
-            return false;
-        }
-        number = first;
-        while let Some(twin) = self.twins.get_mut(usize::from(number)) {
-            if twin.pa == page {
-                twin.writes += 1;
-                memory.twin(number)[at] = word;
-                self.groups[usize::from(number) / GROUP].wrote(number, twin.va, at, 1, memory);
             }
             number = twin.next_by_pa;
         }

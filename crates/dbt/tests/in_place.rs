@@ -1,7 +1,9 @@
 //! Which words are sensitive, which of a page's are replaced, and the copies of pages.
 
 use spica_addr::{CachePc, GuestPa, GuestVa};
-use spica_dbt::in_place::{LONGEST, Text, WordSet, Words, instead, is_sensitive, is_window_edge, stub_length};
+use spica_dbt::in_place::{
+    LONGEST, MAY_BE_REPLACED, Text, WordSet, Words, instead, is_sensitive, is_window_edge, stub_length,
+};
 use spica_dbt::layout::{Layout, PAGE_WORDS, Window};
 use spica_dbt::trap;
 use spica_dbt::twins::{Made, StubMemory, TwinMemory, Twins};
@@ -687,6 +689,76 @@ fn words_on_which_nothing_depends_are_patched_at_once() {
     let times = (0..).take_while(|_| twins.patch(&translator, (PA, 3), NOP, &mut memory)).count();
     assert_eq!(times, 256 - 5);
     assert!(!twins.change_word(PA, 3, &page, &mut memory));
+}
+
+/// Assembly is told which words are patched so: those that [`Twins::patch`] would patch, and no other.
+#[test]
+fn what_may_be_patched_without_asking_is_what_is_patched() {
+    let mut page = page_with(351, CPSID_I);
+    // Across words of a set, and at the ends of the page.
+    for at in [0, 2, 100, 203, 620, PAGE_WORDS - 2] {
+        page[at] = MRS_R0;
+    }
+    // LDR R0, [PC, #0x100]: a stub is noted as made from all up to what is loaded.
+    page[352] = 0xe59f_0100;
+    page[353] = CPSID_I;
+    // A page changes so often while it has a twin.
+    const AT_ONCE: usize = 128;
+    let free = |stub: bool| {
+        let mut free = WordSet::EMPTY;
+        for first in (0..PAGE_WORDS).step_by(AT_ONCE) {
+            let (mut twins, mut translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+            let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+            assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+            if stub {
+                let at = (VA.wrapping_add(4 * 351), PA.wrapping_add(4 * 351));
+                assert!(twins.stub(&mut translator, at, true, &page, &mut memory).is_some());
+            }
+            let said = twins.patchable(&translator, PA).expect("it has one twin");
+            assert_eq!((said.number, said.va, said.mapped, said.left), (0, VA, false, 256));
+            for (at, &word) in page.iter().enumerate().skip(first).take(AT_ONCE) {
+                let patched = twins.patch(&translator, (PA, at), word, &mut memory);
+                assert_eq!(said.free.contains(at), patched, "{at}");
+                if patched {
+                    free.insert(at);
+                }
+            }
+            assert!(twins.patchable(&translator, PA.wrapping_add(4096)).is_none(), "no twin");
+            assert_eq!(twins.make(VA.wrapping_add(4096), PA, text(&page), &mut memory), Made::Twin(1));
+            assert!(twins.patchable(&translator, PA).is_none(), "two twins");
+        }
+        free.iter().count()
+    };
+    let (without, with) = (free(false), free(true));
+    assert!(with + 20 < without && with > 700, "{with} {without}");
+    for word in (0..=0xfff_u32).flat_map(|high| (0..=0xff).map(move |low| high << 20 | low)) {
+        let may_be = MAY_BE_REPLACED[(word >> 20) as usize];
+        assert!(may_be || !is_sensitive(word) && !trap::is_taken_for_ours(word), "{word:08x}");
+    }
+}
+
+/// What assembly has patched counts, and where the twin is mapped, that is said.
+#[test]
+fn what_was_patched_elsewhere_counts() {
+    let (mut twins, translator) = (Twins::new(WINDOW, CACHE, 16), translator_near());
+    let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+    let page = page_with(7, MRS_R0);
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    twins.maps(VA, &mut memory);
+    let left = |twins: &mut Twins| twins.patchable(&translator, PA).map(|said| (said.mapped, said.left));
+    assert_eq!(left(&mut twins), Some((true, 256)));
+    twins.were_patched(0, 200);
+    assert_eq!(left(&mut twins), Some((true, 56)));
+    let times = (0..).take_while(|_| twins.patch(&translator, (PA, 100), NOP, &mut memory)).count();
+    assert_eq!((times, left(&mut twins)), (56, Some((true, 0))));
+    // Mapped nowhere, what is written is to be seen once it is mapped again.
+    twins.look_anew();
+    assert_eq!(left(&mut twins), Some((false, 0)));
+    memory.twin(0)[3] = BX_LR;
+    memory.clean_twin(0, 3, 1);
+    assert!(!memory.0.is_seen(0));
+    twins.maps(VA, &mut memory);
+    assert!(memory.0.is_seen(0));
 }
 
 #[test]

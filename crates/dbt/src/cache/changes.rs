@@ -215,19 +215,33 @@ impl Translator {
     /// do.
     #[must_use]
     pub fn has_made_from(&self, page: GuestPa, at: u16) -> bool {
+        !self.all_blocks(page, |block| !block.is_made_from(&(at..=at)))
+    }
+
+    /// Says of each block that was made from the page at `page` of which words, as far as is noted. False if there may
+    /// be more than it has said.
+    pub fn made_from(&self, page: GuestPa, mut each: impl FnMut(RangeInclusive<u16>)) -> bool {
+        self.all_blocks(page, |block| {
+            each(block.made_from());
+            true
+        })
+    }
+
+    /// Whether `holds` is true for all blocks made from the page at `page`. False if they are many, or not all known.
+    fn all_blocks(&self, page: GuestPa, mut holds: impl FnMut(&Block) -> bool) -> bool {
         let mut next = self.guest_pages.next_of(page.0, None);
         let mut budget = DROPPED_AT_ONCE;
-        while let Some((number, mut block)) = next {
-            while let Some(made) = self.blocks.get(usize::from(block)) {
-                if budget == 0 || made.is_made_from(&(at..=at)) {
-                    return true;
+        while let Some((number, mut at)) = next {
+            while let Some(block) = self.blocks.get(usize::from(at)) {
+                if budget == 0 || !holds(block) {
+                    return false;
                 }
                 budget -= 1;
-                block = made.next_in_page;
+                at = block.next_in_page;
             }
             next = self.guest_pages.next_of(page.0, Some(number));
         }
-        self.left.pages.is_some()
+        self.left.pages.is_none()
     }
 
     /// Drops the blocks made from the page at `page` of which `concerned` is true.

@@ -372,6 +372,11 @@ impl CodePages {
         HostPa(self.pages.pa().0 + (self.room.near + number as u32) * PAGE)
     }
 
+    /// Where it is written.
+    pub(super) fn twin_va(&self, number: u16) -> u32 {
+        self.pages.va() + (self.room.near + u32::from(number)) * PAGE
+    }
+
     /// Writes second-level entries of pages of the mirror, all the same.
     fn set_mirror_entries(&mut self, va: u32, count: usize, entry: u32) {
         let at = (va.wrapping_sub(MIRROR_START) / PAGE) as usize;
@@ -388,7 +393,7 @@ impl CodePages {
 
     /// Words of a twin were written that is mapped nowhere, before [`Self::publish_cleaned`].
     pub(super) fn clean_twin(&mut self, number: u16, first: usize, words: usize) {
-        self.clean(self.pages.va() + (self.room.near + u32::from(number)) * PAGE, first, words);
+        self.clean(self.twin_va(number), first, words);
     }
 
     /// Twins are to be seen as they are by instruction fetches after the next [`CodePages::publish_all`].

@@ -12,7 +12,7 @@ use spica_dbt::at::is_thumb;
 use spica_dbt::in_place::Text;
 use spica_dbt::layout::{PAGE_WORDS, Window};
 use spica_dbt::originals::Originals;
-use spica_dbt::twins::{Made, StubMemory, TwinMemory, Twins};
+use spica_dbt::twins::{Made, Patchable, StubMemory, TwinMemory, Twins};
 
 use super::blocks::Blocks;
 use super::code::{CodePages, Place};
@@ -377,6 +377,23 @@ impl KernelEngine {
         let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() else { return false };
         let Blocks { translator, code, .. } = &mut self.blocks;
         twins.patch(translator, place, word, &mut Memory(code))
+    }
+
+    /// Which words of the page at `pa` may be patched without asking: see [`Twins::patchable`]. With where the twin is
+    /// to be written, and where it is.
+    pub fn patchable(&mut self, pa: GuestPa) -> Option<(Patchable, (u32, HostPa))> {
+        let InPlace { twins, .. } = self.in_place.as_deref_mut()?;
+        let Blocks { translator, code, .. } = &mut self.blocks;
+        let patchable = twins.patchable(translator, pa)?;
+        let place = (code.twin_va(patchable.number), code.twin_pa(patchable.number));
+        Some((patchable, place))
+    }
+
+    /// So many words of a twin were patched so.
+    pub fn were_patched(&mut self, number: u16, times: u16) {
+        if let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() {
+            twins.were_patched(number, times);
+        }
     }
 
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place

@@ -196,6 +196,9 @@ impl Vm {
         while left == (Trap::DataAbort, Privilege::Kernel) && trap::stores_on(self, core) {
             left = self.vcpu.context.enter_again();
         }
+        if self.vcpu.context.patching.is_any() {
+            trap::end_patching(self);
+        }
         left
     }
 

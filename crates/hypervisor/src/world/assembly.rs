@@ -136,6 +136,13 @@ assemble! {
     CTX_FORGOTTEN = context!(forgotten);
     CTX_PATCHES = context!(counts.patches);
     CTX_PATCHES_CODE = context!(patches_code);
+    CTX_PATCHING_PAGE = context!(patching.page);
+    CTX_PATCHING_LEFT = context!(patching.left);
+    CTX_PATCHING_TWIN = context!(patching.twin);
+    CTX_PATCHING_VA = context!(patching.va);
+    CTX_PATCHING_PA = context!(patching.pa);
+    CTX_PATCHING_MAY_BE_REPLACED = context!(patching.may_be_replaced);
+    CTX_PATCHING_FREE = context!(patching.free);
     CTX_LINE_PAGE = context!(line_page);
     CTX_FORGET_TABLES = context!(forget_tables);
     CTX_DACR_PAIRS = context!(dacr_pairs);

@@ -14,7 +14,10 @@ use core::ffi::c_void;
 
 use spica_addr::{GuestPa, GuestVa, HostPa};
 use spica_dbt::Start;
+use spica_dbt::in_place::MAY_BE_REPLACED;
 use spica_dbt::jump_cache::{Entry, JumpCache};
+use spica_dbt::layout::PAGE_WORDS;
+use spica_dbt::twins::Patchable;
 use spica_drivers::Waiting;
 use spica_machine::{End, Outlook, SPURIOUS, Setting};
 use spica_mmu::{HostDacr, PAGEWISE_FROM, View};
@@ -422,6 +425,79 @@ pub struct GuestRam {
     pub host: u32,
 }
 
+/// The page of which assembly patches words by itself, and how: see [`spica_dbt::twins::Patchable`].
+#[repr(C)]
+pub struct Patching {
+    /// The page: its place in the guest's RAM, in bytes; or [`NO_PAGE`].
+    page: u32,
+    /// So many words may still be patched.
+    left: u32,
+    /// Where the twin is written.
+    twin: u32,
+    /// Where it is executed, or 0 if it is mapped nowhere.
+    va: u32,
+    /// What is mapped there then.
+    pa: u32,
+    /// [`MAY_BE_REPLACED`].
+    may_be_replaced: *const bool,
+    /// The words that may be patched, a bit for each.
+    free: [u32; PAGE_WORDS / 32],
+    /// The twin's number, and what was `left` at first.
+    twin_number: u16,
+    allowed: u16,
+    /// The page of code that was patched last by Rust.
+    last: u32,
+    /// Words were patched of the last page that was here.
+    pays: bool,
+}
+
+impl Patching {
+    fn new() -> Patching {
+        Patching {
+            page: NO_PAGE,
+            left: 0,
+            twin: 0,
+            va: 0,
+            pa: 0,
+            may_be_replaced: (&raw const MAY_BE_REPLACED).cast(),
+            free: [0; PAGE_WORDS / 32],
+            twin_number: 0,
+            allowed: 0,
+            last: NO_PAGE,
+            pays: false,
+        }
+    }
+
+    /// Whether it is any page.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.page != NO_PAGE
+    }
+
+    /// A word of the page at `place` in the guest's RAM is patched by Rust. Whether it is worth it to [`Self::begin`]:
+    /// more words of it are likely to follow.
+    pub fn is_worth(&mut self, place: u32) -> bool {
+        core::mem::replace(&mut self.last, place) == place || self.pays
+    }
+
+    /// Words of the page at `place` in the guest's RAM may be patched from now on, until [`Self::end`].
+    pub fn begin(&mut self, place: u32, patchable: &Patchable, (twin, pa): (u32, HostPa)) {
+        let Patchable { number, va, mapped, ref free, left } = *patchable;
+        (self.page, self.left, self.twin) = (place, left.into(), twin);
+        (self.va, self.pa) = (if mapped { va.0 } else { 0 }, pa.0);
+        self.free = *free.bits();
+        (self.twin_number, self.allowed) = (number, left);
+    }
+
+    /// None may any more. The twin's number, and how many were.
+    pub fn end(&mut self) -> (u16, u16) {
+        self.page = NO_PAGE;
+        let patched = self.allowed - self.left as u16;
+        self.pays = patched != 0;
+        (self.twin_number, patched)
+    }
+}
+
 /// Code-cache addresses, or 0.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -513,6 +589,8 @@ impl Default for TableRecords {
 /// A virtual CPU with what the trap handlers in assembly need beside it. Privileged memory: the guest never sees it.
 #[repr(C)]
 pub struct Context {
+    /// Words of code that it patches without Rust. What is nearer to `cpu` is reached by more instructions.
+    pub patching: Patching,
     /// What it did without Rust.
     pub counts: Counts,
     /// Where the shadow tables' records are.
@@ -552,7 +630,8 @@ pub struct Context {
     /// The operand for the last page of the kernel's range forgotten, in assembly or not: see
     /// [`Self::is_forgotten`]; or what is none of these, 0.
     forgotten: u32,
-    /// Non-zero: the last word that the kernel has stored so was one of code, as Rust has seen.
+    /// Non-zero: the last word that the kernel has stored so was one of code, as Rust has seen, and the next one is
+    /// most likely, too, and Rust's.
     pub patches_code: u32,
     /// Two values of the guest's DACR, each with the real DACR that is made of it. A write of one of them changes no
     /// more than that: see [`Context::note_dacrs`].
@@ -625,6 +704,7 @@ impl Context {
             page: &raw const cpu.page.bank[Bank::Svc as usize],
             forgotten: 0,
             patches_code: 0,
+            patching: Patching::new(),
             dacr_pairs: [[0, SEPARATION.host_dacr(0, View::Kernel).raw()]; 2],
             line: announced_line(),
             guest_space: [0; 2],

@@ -1,7 +1,8 @@
 @ The first store of the kernel to a page of its own range, since its TLB maintenance was about that page, without
 @ leaving assembly: Linux maps a page of its fixmap for each word of its text that it patches, stores the word, and
-@ unmaps it. This is vm/trap/fast_abort.rs's store_once, for a page from which no code was made. The word goes where the
-@ guest's tables say, and nothing is mapped that the next maintenance would have to look for.
+@ unmaps it. This is vm/trap/fast_abort.rs's store_once, for a page from which no code was made, or for one that runs in
+@ place and of which Rust has said which words these may be (Patching). The word goes where the guest's tables say, and
+@ nothing is mapped that the next maintenance would have to look for.
 @
 @ The trust rule: the guest's tables, and TTBR0, are checked against its RAM before they are followed, and so is where
 @ they lead. A page on whose content anything rests is guarded (Shadow::page_hints), and is Rust's. What holds for long
@@ -92,8 +93,8 @@ store_once:
     ldr r4, [r4, r7, lsl #2]
     bfc r0, #12, #20
     cmn r4, #-HINT_GUARDED
-    beq store_unanswered
     ldr r1, [sp, r1, lsl #2]
+    beq patch_word
     add r3, r3, r6
     mov r4, #0
     str r1, [r3, r0]
@@ -111,4 +112,60 @@ store_unanswered:
     CHANGE_TABLES r0, r1, r3
     isb
     b not_answered
+
+@ The same where the page has code. In: R0 = the place in the page, R1 = the word, R3 = the page's place in RAM, R6. The
+@ word goes to the page's twin, too. What is fetched from that is made to see it as in engine/code.rs (B2.2.9, B3.12.3):
+@ by the address where it is executed, if it is mapped there.
+patch_word:
+    WORDS CTX_PATCHING_PAGE, CTX_PATCHING_LEFT, CTX_PATCHING_TWIN, CTX_PATCHING_VA, CTX_PATCHING_PA
+    WORDS CTX_PATCHING_PA, CTX_PATCHING_MAY_BE_REPLACED, CTX_PATCHING_FREE
+    sub r7, sp, #-CTX_PATCHING_PAGE
+    ldm r7!, {{r2, r4, r8, r9, r10, r11}}
+    lsr r12, r0, #7
+    ldr r12, [r7, r12, lsl #2]      @ 32 words' bits
+    ldrb r11, [r11, r1, lsr #20]
+    lsr r5, r0, #2
+    and r5, r5, #31
+    cmp r2, r3
+    lsr r12, r12, r5
+    eoreq r12, r12, #1
+    tsteq r12, #1
+    cmpeq r11, #0
+    bne 9f
+    subs r4, r4, #1
+    blo 9f
+    str r4, [sp, #CTX_PATCHING_LEFT]
+    add r3, r3, r6
+    mov r4, #0
+    str r1, [r3, r0]
+    str r1, [r8, r0]!
+    mcr p15, 0, r8, c7, c11, 1      @ DCCMVAU
+    str r4, [sp, #CTX_FORGOTTEN]
+    sub r7, sp, #-(CTX_KERNEL + VIEW_REGION_TTBR0)
+    ldm r7, {{r3, r4, r5}}
+    CHANGE_TABLES r3, r4, r5        @ with a DSB behind the clean
+    cmp r9, #0
+    beq 2f
+    isb
+    mcr p15, 0, r9, c7, c8, 0       @ ATS1CPR
+    isb
+    mrc p15, 0, r3, c7, c4, 0       @ PAR
+    add r9, r9, r0
+    tst r3, #1
+    bfc r3, #0, #12
+    cmpeq r3, r10
+    bne 1f
+    mcr p15, 0, r9, c7, c5, 1       @ ICIMVAU
+    mcr p15, 0, r9, c7, c5, 7       @ BPIMVA
+    b 3f
+1:  mcr p15, 0, r9, c7, c5, 0       @ ICIALLU
+    mcr p15, 0, r9, c7, c5, 6       @ BPIALL
+3:  dsb                             @ the return synchronises
+2:  add r3, sp, #4 * 8
+    ldmia r3, {{r8-r12}}
+    ldmia sp, {{r0-r7}}
+    subs pc, lr, #4
+9:  add r3, sp, #4 * 8
+    ldmia r3, {{r8-r12}}
+    b store_unanswered
     .ltorg

@@ -205,13 +205,42 @@ fn store_plainly(vm: &mut Vm, host_space: HostSpace<'_>, pa: GuestPa, value: u32
             return false;
         }
         patched(common);
+        let place = pa.page().0.wrapping_sub(vcpu.context.ram.base);
+        if vcpu.context.patching.is_worth(place) && place < vcpu.context.ram.size {
+            begin_patching(vm, pa.page(), place);
+        }
     } else {
         common.counters.hidden_faults += 1;
     }
-    if let Some(word) = common.ram.word_mut(host_space, pa) {
+    if let Some(word) = vm.common.ram.word_mut(host_space, pa) {
         *word = value;
     }
     true
+}
+
+/// The kernel patches words of the page at `pa`, which is at `place` in its RAM: assembly is to do that as long as it
+/// gets no further, as [`store_plainly`] would.
+#[inline(never)]
+fn begin_patching(vm: &mut Vm, pa: GuestPa, place: u32) {
+    end_patching(vm);
+    let Vm { vcpu, common, .. } = vm;
+    if !vcpu.mmu.call_vector.rests_on(pa, 4096)
+        && let Some((patchable, twin)) = common.engine.patchable(pa)
+    {
+        vcpu.context.patching.begin(place, &patchable, twin);
+        vcpu.context.patches_code = 0;
+    }
+}
+
+/// Assembly is to patch no words any more: others see to the guest now.
+#[inline(never)]
+pub fn end_patching(vm: &mut Vm) {
+    let Vm { vcpu, common, .. } = vm;
+    if vcpu.context.patching.is_any() {
+        let (twin, times) = vcpu.context.patching.end();
+        common.engine.were_patched(twin, times);
+        common.counters.code_patches += u64::from(times);
+    }
 }
 
 crate::parts::count!(patched, "trap.protected-write");

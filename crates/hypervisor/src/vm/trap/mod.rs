@@ -26,7 +26,7 @@ use crate::vm::{Resume, Stop, Vm};
 use crate::world::{Privilege, Trap};
 
 pub use emulate::instruction as emulate_instruction;
-pub use fast_abort::{Answer, stores_on};
+pub use fast_abort::{Answer, end_patching, stores_on};
 pub use interrupt::{handle_in_step, leave_soon};
 pub use locate::{find, guest_pc_of, restore};
 
