@@ -25,10 +25,12 @@ use crate::vm::trap;
 use spica_vcpu::cp15::SCTLR_M;
 use spica_vcpu::psr;
 
-/// Pages are looked through at an interrupt until so many microseconds are over: three of them, as a rule.
-const AT_INTERRUPT_US: u32 = 200;
-/// What is looked through at interrupts takes no more than one part of so many of the guest's time.
-const SHARE: u64 = 16;
+/// What is looked through at interrupts takes no more than one part of so many of the guest's time: as a rule, it has
+/// waited before, and all is done.
+const SHARE: u64 = 64;
+/// While the guest waits, a page is looked through if nothing is due for so many microseconds: twice what it takes
+/// where nothing of it is in the caches.
+const AHEAD_US: u32 = 200;
 
 impl Common {
     /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
@@ -94,8 +96,8 @@ impl Common {
     }
 
     /// Asked now and then while the guest stands between two instructions, under `regime`: goes on with
-    /// [`Self::make_left`], some pages at a time, and sees to it that those lie together that are executed. Whether it
-    /// has done something.
+    /// [`Self::make_left`], a page at a time, and sees to it that those lie together that are executed. Whether it has
+    /// done something.
     pub(super) fn go_on_in_place(
         &mut self,
         mmu: &mut Mmu,
@@ -110,14 +112,7 @@ impl Common {
         }
         let engine = &mut self.engine;
         let any = match self.looks.now(begun, host.ticks(1000), || engine.twins().is_some_and(Twins::wants_groups)) {
-            Now::Nothing => {
-                let end = begun + host.ticks(AT_INTERRUPT_US);
-                let mut any = false;
-                while host.now() < end && self.make_left(mmu, host_space, regime) {
-                    any = true;
-                }
-                any
-            }
+            Now::Nothing => self.make_left(mmu, host_space, regime),
             Now::Look => {
                 engine.look_anew();
                 true
@@ -165,6 +160,17 @@ impl Common {
 }
 
 impl Vm {
+    /// The guest waits, and nothing is due for it before `due`: goes on with [`Common::make_left`], by one page. False
+    /// if there is none, or no time for it.
+    pub(super) fn work_ahead(&mut self, core: &mut HostCpu, host: &mut Host, due: Option<u64>) -> bool {
+        let Vm { vcpu, common, .. } = self;
+        let regime = regime(&vcpu.context.cpu);
+        common.engine.runs_in_place()
+            && regime.mmu_on()
+            && due.is_none_or(|due| due.saturating_sub(host.now()) > host.ticks(AHEAD_US))
+            && common.make_left(&mut vcpu.mmu, core.enter_host_space(), &regime)
+    }
+
     /// The guest takes an interrupt at `pc`, or is about to run user code, and its kernel is to run in place, but does
     /// not yet. It does from now on, if it is known where it begins: before, a kernel that starts may copy code of its
     /// own to elsewhere, as Linux does with its vectors and with what user code finds beside them; it must not find

@@ -97,7 +97,7 @@ impl Vm {
                 return Some(Pause::Wait);
             }
             let due = self.deadline(host);
-            let now = host.sleep();
+            let now = if self.work_ahead(core, host, due) { host.serve_interrupts() } else { host.sleep() };
             self.catch_up_to(core, host, now);
             if host.wants_attention() {
                 return Some(Pause::Wait);
