@@ -75,6 +75,8 @@ pub struct Emitter<'a> {
     /// How many of these its translation stands for as well, and their bytes.
     taken: (usize, u32),
     pub(crate) spilling: Spilling,
+    /// The block loads registers of User mode: an exception return behind that leads there.
+    pub(crate) loads_user_bank: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -116,6 +118,7 @@ impl<'a> Emitter<'a> {
             may_take: (0, None),
             taken: (0, 0),
             spilling,
+            loads_user_bank: false,
         }
     }
 

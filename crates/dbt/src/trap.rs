@@ -63,6 +63,9 @@ pub const CLOSED: u32 = 0x10;
 /// `SVC` number of an [`EXCEPTION_RETURN`] where TPIDRURW is [lent](crate::Options::lent_thread_id) while the kernel
 /// runs. It would be [`CLOSED`], of the PC, which never has the target of such a branch.
 pub const LENT_EXCEPTION_RETURN: u32 = CLOSED | 15;
+/// `SVC` number of the same by `MOVS PC, LR` where no registers of User mode were loaded in front of it: so Linux goes on
+/// in Supervisor mode behind its vectors. Assembly asks for that first.
+pub const LENT_VECTOR_RETURN: u32 = 0x22;
 /// `SVC` number of an instruction of a page that runs in place, in whose copy the `SVC` stands for it
 /// ([`crate::in_place`]).
 pub const REPLACED: u32 = 0x20;
@@ -109,6 +112,7 @@ const ANSWERED: [u32; 8] = {
         FORGET_LINE,
         TLB_RANGE,
         LENT_EXCEPTION_RETURN,
+        LENT_VECTOR_RETURN,
     ];
     let (mut answered, mut at) = ([0; 8], 0);
     while at < numbers.len() {
@@ -245,8 +249,8 @@ pub const fn hook_number(word: u32) -> u8 {
     (word >> OPERAND) as u8
 }
 
-/// The number of an `SVC` of ours, without operands. [`LENT_EXCEPTION_RETURN`] is an [`EXCEPTION_RETURN`] to all but
-/// assembly.
+/// The number of an `SVC` of ours, without operands. [`LENT_EXCEPTION_RETURN`] and [`LENT_VECTOR_RETURN`] are an
+/// [`EXCEPTION_RETURN`] to all but assembly.
 #[must_use]
 pub const fn number(word: u32) -> u32 {
     let immediate = word & 0x00ff_ffff;
@@ -254,7 +258,7 @@ pub const fn number(word: u32) -> u32 {
         number @ (TLB_RANGE | EMULATE_T32 | IN_IT | CHECK | HOOK) => number,
         number if matches!(number & !7, CLEAN_LINES | CLEAN_LINES_AT_R12) => CLEAN_LINE,
         number if matches!(number & !7, FORGET_LINES | FORGET_LINES_AT_R12) => FORGET_LINE,
-        LENT_EXCEPTION_RETURN if immediate == LENT_EXCEPTION_RETURN => EXCEPTION_RETURN,
+        LENT_EXCEPTION_RETURN | LENT_VECTOR_RETURN if immediate <= 0xff => EXCEPTION_RETURN,
         _ => immediate,
     }
 }

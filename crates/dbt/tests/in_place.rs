@@ -592,7 +592,7 @@ fn what_opens_and_closes_around_a_call_stays_a_trap() {
 #[test]
 fn calls_that_would_be_taken_for_ours_are_not_in_place() {
     // All that assembly answers: what is left goes to Rust, which knows whose `SVC` it is.
-    let is_taken = |number: u32| matches!(number & 0xff, 2..=15 | 31 | 0x28..=0x3f | 0x48..=0x57);
+    let is_taken = |number: u32| matches!(number & 0xff, 2..=15 | 31 | 0x22 | 0x28..=0x3f | 0x48..=0x57);
     for number in (0..256).chain([0x8004, 0x90_0104, 0xff_ff04, 0xff_ffff, 0x1_002f, 0x1_0040]) {
         for always in [0xef00_0000, 0x1f00_0000] {
             let word = always | number;
@@ -1038,6 +1038,43 @@ impl StubMemory for Both {
 fn translator_near() -> Translator {
     let layout = Layout { base: CACHE.0, pages: 1, mirror: None };
     Translator::new(layout, Options::all(), Capacity { blocks: 16, exits: 64, mirror_pages: 0 })
+}
+
+/// Where a kernel's vectors lead, and where it leaves for user code, has different traps.
+#[test]
+fn returns_behind_vectors_are_told_from_those_to_user_code() {
+    const MOVS_PC_LR: u32 = 0xe1b0_f00e;
+    const LDM_USER: u32 = 0xe955_7fff;
+    const STM_USER: u32 = 0xe8cd_6000;
+    let number = |before: u32, instruction: u32, lent_thread_id: bool| {
+        let layout = Layout { base: CACHE.0, pages: 1, mirror: None };
+        let options = Options { lent_thread_id, ..Options::all() };
+        let mut translator = Translator::new(layout, options, Capacity { blocks: 16, exits: 64, mirror_pages: 0 });
+        let (mut twins, mut page) = (Twins::new(WINDOW, CACHE, 16), page_with(7, before));
+        page[9] = instruction;
+        let mut memory = Both(Memory::new(16), Code([0; PAGE_WORDS]));
+        assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+        let at = (VA.wrapping_add(28), PA.wrapping_add(28));
+        assert!(twins.stub(&mut translator, at, true, &page, &mut memory).is_some());
+        let returns = [trap::EXCEPTION_RETURN, trap::LENT_EXCEPTION_RETURN, trap::LENT_VECTOR_RETURN];
+        let is_return = |word: &&u32| returns.iter().any(|number| **word == 0xef00_0000 | number);
+        let mut found = memory.1.0.iter().filter(is_return);
+        let (first, more) = (found.next().map(|word| word & 0xff), found.next());
+        assert_eq!(more, None);
+        first.expect("one returns")
+    };
+    assert_eq!(number(MRS_R0, MOVS_PC_LR, true), trap::LENT_VECTOR_RETURN);
+    assert_eq!(number(STM_USER, MOVS_PC_LR, true), trap::LENT_VECTOR_RETURN);
+    assert_eq!(number(LDM_USER, MOVS_PC_LR, true), trap::LENT_EXCEPTION_RETURN);
+    // SUBS PC, LR, #4; MOVS PC, R12.
+    assert_eq!(number(MRS_R0, 0xe25e_f004, true), trap::LENT_EXCEPTION_RETURN);
+    assert_eq!(number(MRS_R0, 0xe1b0_f00c, true), trap::LENT_EXCEPTION_RETURN);
+    for before in [MRS_R0, LDM_USER] {
+        assert_eq!(number(before, MOVS_PC_LR, false), trap::EXCEPTION_RETURN);
+    }
+    for number in [trap::LENT_EXCEPTION_RETURN, trap::LENT_VECTOR_RETURN] {
+        assert_eq!(trap::number(0xef00_0000 | number), trap::EXCEPTION_RETURN);
+    }
 }
 
 #[test]

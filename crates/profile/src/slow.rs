@@ -27,7 +27,6 @@ pub const KINDS: usize = EMULATED + COUNTERS;
 #[must_use]
 pub fn of_trap(number: u32) -> usize {
     match trap::number(number) {
-        trap::LENT_EXCEPTION_RETURN => TRAPS + trap::EXCEPTION_RETURN as usize,
         trap::REPLACED => REPLACED,
         number => TRAPS + number.min(trap::CLOSED) as usize,
     }
@@ -95,7 +94,9 @@ mod tests {
         assert_eq!(name(of_trap(trap::LINK)), "direct branch that is not linked");
         assert_eq!(name(of_trap(trap::tlb_range(3, 4))), "maintenance of a TLB entry");
         assert_eq!(name(of_trap(trap::CLOSED + 3)), "branch that was closed for an interrupt");
-        assert_eq!(name(of_trap(trap::LENT_EXCEPTION_RETURN)), "exception return");
+        for number in [trap::EXCEPTION_RETURN, trap::LENT_EXCEPTION_RETURN, trap::LENT_VECTOR_RETURN] {
+            assert_eq!(name(of_trap(number)), "exception return");
+        }
         assert_eq!(name(of_trap(trap::REPLACED)), "replaced instruction, executed for the first time");
         assert_eq!(name(of_emulated(place(Event::TlbFlush))), "interpreted: TLB flush");
         assert_eq!(name(of_emulated(place_of_trap(Trap::Interrupt))), "interpreted: interrupt of the board");

@@ -296,7 +296,7 @@ fn supervisor_call(record: &Record) -> Name {
         svc::INDIRECT => "indirect branch",
         svc::EMULATE => return interpreted(record.argument),
         svc::DACR => "DACR",
-        svc::EXCEPTION_RETURN | svc::LENT_EXCEPTION_RETURN => "exception return",
+        svc::EXCEPTION_RETURN | svc::LENT_EXCEPTION_RETURN | svc::LENT_VECTOR_RETURN => "exception return",
         svc::TLB_PAGE | svc::TLB_RANGE => "TLB flush: page",
         svc::UNPRIVILEGED_LOAD => "unprivileged load",
         svc::UNPRIVILEGED_STORE => "unprivileged store",

@@ -5,12 +5,16 @@ use super::{Flow, bit, emulate, restore, scratch, spill};
 use crate::emit::Emitter;
 use crate::options::Options;
 use crate::trap;
-use spica_isa::{Cond, Decoded, DpOp, MemMultiple, Op, Operand2, ShiftType, asm, encode};
+use spica_isa::{Cond, Decoded, DpOp, MemMultiple, Op, Operand2, Reg, ShiftType, asm, encode};
 use spica_vcpu::field;
 
-/// The end of every sequence: the target is in place.
-fn leave(e: &mut Emitter<'_>, options: &Options, skip: Option<usize>) -> Flow {
-    let trap = if options.lent_thread_id { trap::LENT_EXCEPTION_RETURN } else { trap::EXCEPTION_RETURN };
+/// The end of every sequence: the target is in place. `vector`: the kernel goes on behind one of its vectors.
+fn leave(e: &mut Emitter<'_>, options: &Options, vector: bool, skip: Option<usize>) -> Flow {
+    let trap = match (options.lent_thread_id, vector) {
+        (false, _) => trap::EXCEPTION_RETURN,
+        (true, false) => trap::LENT_EXCEPTION_RETURN,
+        (true, true) => trap::LENT_VECTOR_RETURN,
+    };
     e.emit(asm::svc(Cond::Al, trap));
     e.end_skip(skip);
     if skip.is_none() { Flow::Ends } else { Flow::Continues }
@@ -28,8 +32,10 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded) -> Flow {
         return emulate(e, d, true);
     }
     let skip = e.begin_skip(d.cond);
+    let mut vector = false;
     if let Operand2::Shifted { rm, .. } = op2 {
         e.page_field(false, Cond::Al, rm, field::TARGET);
+        vector = rm == Reg::LR && !e.loads_user_bank;
     } else {
         let rs = scratch(bit(rn));
         spill(e, Cond::Al, rs);
@@ -37,7 +43,7 @@ pub fn alu(e: &mut Emitter<'_>, options: &Options, d: &Decoded) -> Flow {
         e.page_field(false, Cond::Al, rs, field::TARGET);
         restore(e, Cond::Al, rs);
     }
-    leave(e, options, skip)
+    leave(e, options, vector, skip)
 }
 
 /// `LDM {…, PC}^`, upwards, as Linux has it. The registers are those of the mode that is left.
@@ -63,5 +69,5 @@ pub fn load_multiple(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: M
     if mem.writeback {
         e.emit(asm::offset(Cond::Al, mem.rn, mem.rn, at + 4));
     }
-    leave(e, options, skip)
+    leave(e, options, false, skip)
 }

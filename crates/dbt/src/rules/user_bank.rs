@@ -29,6 +29,7 @@ pub fn transfer(e: &mut Emitter<'_>, options: &Options, d: &Decoded, mem: MemMul
         (false, true) => -bytes,
     };
     let high_at = first + 4 * low.count_ones() as i32;
+    e.loads_user_bank |= mem.load;
     let skip = e.begin_skip(d.cond);
     let done =
         if mem.load { load(e, d, mem, low, high, first, high_at) } else { store(e, d, mem, low, high, first, high_at) };

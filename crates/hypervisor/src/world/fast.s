@@ -172,6 +172,8 @@ kernel_supervisor_call:
     .word exception_return
     .elseif number == SVC_LENT_EXCEPTION_RETURN
     .word lent_exception_return
+    .elseif number == SVC_LENT_VECTOR_RETURN
+    .word lent_vector_return
     .elseif number == SVC_TLB_PAGE
     .word forget_page
     .elseif number == SVC_UNPRIVILEGED_LOAD
@@ -1158,7 +1160,14 @@ find_line:
 3:  ldr lr, [sp, #GOES_ON]
     b slow_path
 
-    PART fast, "exception returns"
+@ As lent_exception_return, where Supervisor mode is likely. In: R2. Uses R0, R1, R3 to R7.
+    HANDLER fast, "exception returns"
+lent_vector_return:
+    WORDS PAGE_SPSR, PAGE_CONTROL
+    ldrd r0, r1, [r2, #PAGE_SPSR]
+    and r3, r0, #PSR_MODE
+    cmp r3, #MODE_SVC
+    bne lent_exception_return
 @ To Supervisor mode, of a kernel that runs in place: whether that is so at the target need not be asked. If it is not,
 @ nothing can be executed there, and Rust finds the block (in_place::fetch), and says so if that comes back. In: as
 @ return_to_kernel.

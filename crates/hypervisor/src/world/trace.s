@@ -115,6 +115,7 @@ traced_kernel_call:
     mov r6, #0
     cmp r1, #SVC_EXCEPTION_RETURN
     cmpne r1, #SVC_LENT_EXCEPTION_RETURN
+    cmpne r1, #SVC_LENT_VECTOR_RETURN
     beq 2f
     cmp r1, #SVC_TTBR0
     beq 3f
@@ -184,6 +185,7 @@ recorded_return:
     bne 1f
     cmp r1, #SVC_EXCEPTION_RETURN
     cmpne r1, #SVC_LENT_EXCEPTION_RETURN
+    cmpne r1, #SVC_LENT_VECTOR_RETURN
     bne 1f
     ldr r0, [r2, #PAGE_SPSR]
     ldr r7, [r2, #PAGE_TARGET]

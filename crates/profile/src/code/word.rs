@@ -35,10 +35,7 @@ impl Word {
         let always = d.cond == Cond::Al;
         match d.op {
             Op::Mem(mem @ Mem { rn: Reg::PC, .. }) => Self::relative(at, mem),
-            Op::SupervisorCall { .. } if !d.uncond => Self::Trap(match trap::number(word) {
-                trap::LENT_EXCEPTION_RETURN => trap::EXCEPTION_RETURN,
-                number => number,
-            }),
+            Op::SupervisorCall { .. } if !d.uncond => Self::Trap(trap::number(word)),
             Op::MoveWide { top, rd, .. } => Self::Half { rd, top },
             Op::Branch { link: false, offset } => Self::Branch { always, words: offset / 4 + 2 },
             Op::DataProcessing { op: DpOp::Add, s: false, rd: Reg::PC, rn, op2 } => match op2 {
