@@ -27,7 +27,7 @@ use spica_vcpu::psr;
 
 /// What is looked through at interrupts takes no more than one part of so many of the guest's time: as a rule, it has
 /// waited before, and all is done.
-const SHARE: u64 = 64;
+const SHARE: u64 = 32;
 /// While the guest waits, a page is looked through if nothing is due for so many microseconds: twice what it takes
 /// where nothing of it is in the caches.
 const AHEAD_US: u32 = 200;
