@@ -134,6 +134,7 @@ patch_word:
     bne 9f
     subs r4, r4, #1
     blo 9f
+    COUNTS "trap.protected-write"
     str r4, [sp, #CTX_PATCHING_LEFT]
     add r3, r3, r6
     mov r4, #0
