@@ -33,8 +33,7 @@ pub use patches::Patchable;
 const NONE: u16 = u16::MAX;
 /// Lists by PA.
 const LISTS: usize = 1024;
-/// A page that was written that often while it had a twin is not run in place any more, until all twins go. Half of
-/// that is [forgotten](Twins::halve_writes) now and then.
+/// A page that was written that often while it had a twin is not run in place any more, until all twins go.
 const MOST_WRITES: u16 = 256;
 /// Copies of one page that are made, as one by one they had to go, before it is not run in place any more.
 const MOST_COPIES: u8 = 16;
@@ -167,8 +166,6 @@ pub struct Twins {
     generation: u64,
     /// Any twin may lead to a stub.
     any_leads: bool,
-    /// Any may have been written.
-    any_writes: bool,
     /// Stubs are gone: twins from this number on may lead to them.
     left: Option<usize>,
     /// Nothing is known of any page.
@@ -228,7 +225,6 @@ impl Twins {
             originals: Originals::new(),
             generation: 0,
             any_leads: false,
-            any_writes: false,
             left: None,
             blank: true,
             gone: Vec::with_capacity(MOST_GONE),
@@ -701,7 +697,6 @@ impl Twins {
         while let Some(twin) = self.twins.get_mut(usize::from(number)) {
             if twin.pa == pa.page() {
                 twin.writes += 1;
-                self.any_writes = true;
                 let text = Text { va: twin.va, page, before: None, behind: None };
                 let Some(replaced) = text.is_replaced(at).filter(|_| twin.writes <= MOST_WRITES) else { return false };
                 let instead = instead(page[at]).filter(|_| replaced);

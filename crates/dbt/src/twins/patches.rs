@@ -48,7 +48,6 @@ impl Twins {
         if !any || !is_plain || translator.has_made_from(page, at as u16) {
             return false;
         }
-        self.any_writes = true;
         number = first;
         while let Some(twin) = self.twins.get_mut(usize::from(number)) {
             if twin.pa == page {
@@ -91,18 +90,6 @@ impl Twins {
     pub fn were_patched(&mut self, number: u16, times: u16) {
         if let Some(twin) = self.twins.get_mut(usize::from(number)) {
             twin.writes = twin.writes.saturating_add(times);
-            self.any_writes |= times != 0;
-        }
-    }
-
-    /// A while has passed: of the writes to each page until now, half count. A kernel whose functions are traced now and
-    /// then is no page of data that is written again and again.
-    pub fn halve_writes(&mut self) {
-        if core::mem::take(&mut self.any_writes) {
-            for twin in &mut self.twins {
-                twin.writes /= 2;
-                self.any_writes |= twin.writes != 0;
-            }
         }
     }
 }

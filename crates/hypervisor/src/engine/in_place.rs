@@ -396,13 +396,6 @@ impl KernelEngine {
         }
     }
 
-    /// A while has passed since the last time: see [`Twins::halve_writes`].
-    pub fn halve_writes(&mut self) {
-        if let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() {
-            twins.halve_writes();
-        }
-    }
-
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
     /// there does. False if the page is to be dropped as a whole.
     pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {

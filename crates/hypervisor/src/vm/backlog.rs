@@ -48,8 +48,6 @@ pub struct Backlog {
     glance_due: u64,
     /// And at which the next page is looked through that may run in place ([`Common::go_on_in_place`]).
     pub(super) look_due: u64,
-    /// And at which writes to these count less.
-    pub(super) halve_due: u64,
 }
 
 impl Backlog {

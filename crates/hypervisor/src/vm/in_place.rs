@@ -31,8 +31,6 @@ const SHARE: u64 = 32;
 /// While the guest waits, a page is looked through if nothing is due for so many microseconds: twice what it takes
 /// where nothing of it is in the caches.
 const AHEAD_US: u32 = 200;
-/// From one [`Twins::halve_writes`] to the next, at least.
-const HALVES_US: u32 = 1_000_000;
 
 impl Common {
     /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
@@ -108,10 +106,6 @@ impl Common {
         regime: &Regime,
     ) -> bool {
         let begun = host.now();
-        if begun >= self.backlog.halve_due {
-            self.backlog.halve_due = begun + host.ticks(HALVES_US);
-            self.engine.halve_writes();
-        }
         // Another guest may be due, which should not wait for this.
         if !self.engine.runs_in_place() || !regime.mmu_on() || begun < self.backlog.look_due || host.is_wanted() {
             return false;
