@@ -350,7 +350,7 @@ wear:
     blx r4
     add r6, r0, r6, ror #27
     add r5, r5, #1
-    ldr r0, =6000
+    ldr r0, =80000
     cmp r5, r0
     blo 1b
     show worn, r6

@@ -12,6 +12,7 @@
 //! anew](Twins::look_anew) which twins are executed, and regions that got no group get those of regions that are not
 //! executed any more ([`Twins::gather`]).
 
+mod lately;
 mod patches;
 
 use alloc::vec;
@@ -27,16 +28,18 @@ use crate::originals::Originals;
 use crate::records;
 use crate::{CodeMemory, Translator, trap};
 
+use lately::{Clock, Lately};
 pub use patches::Patchable;
 
 /// No twin, where a twin's number is expected.
 const NONE: u16 = u16::MAX;
 /// Lists by PA.
 const LISTS: usize = 1024;
-/// A page that was written that often while it had a twin is not run in place any more, until all twins go.
-const MOST_WRITES: u16 = 256;
-/// Copies of one page that are made, as one by one they had to go, before it is not run in place any more.
-const MOST_COPIES: u8 = 16;
+/// A twin goes whose page was [lately](Lately) written so often: some 2,000 times in a second. A kernel whose function
+/// tracer is turned on and off twice in that time writes 1,400 times to a page full of small functions.
+const MOST_WRITES: u16 = 4096;
+/// A page does not run in place of which so many copies were made lately, as one by one they had to go.
+const MOST_COPIES: u16 = 16;
 /// How many twins are in a group.
 pub const GROUP: usize = 16;
 /// One of so many groups is kept for twins from anywhere.
@@ -76,15 +79,21 @@ struct Twin {
     va: GuestVa,
     pa: GuestPa,
     next_by_pa: u16,
-    writes: u16,
+    writes: Lately,
     replaced: WordSet,
     /// Some of its words lead to stubs.
     leads: bool,
 }
 
 impl Twin {
-    const NONE: Twin =
-        Twin { va: GuestVa(0), pa: NOWHERE, next_by_pa: NONE, writes: 0, replaced: WordSet::EMPTY, leads: false };
+    const NONE: Twin = Twin {
+        va: GuestVa(0),
+        pa: NOWHERE,
+        next_by_pa: NONE,
+        writes: Lately::NEVER,
+        replaced: WordSet::EMPTY,
+        leads: false,
+    };
 }
 
 /// What a group's twins are of.
@@ -156,8 +165,9 @@ pub struct Twins {
     by_region: Vec<u16>,
     /// How many of these are [`WANTED`].
     wanted: usize,
-    /// Copies made of each page of the window so far; [`MOST_COPIES`] where it cannot run in place.
-    copies: Vec<u8>,
+    /// Copies made of each page of the window lately; [`Lately::FOR_GOOD`] where it cannot run in place.
+    copies: Vec<Lately>,
+    clock: Clock,
     /// By number: [`GROUP`] of the first group, then those of the next.
     twins: Vec<Twin>,
     groups: Vec<Group>,
@@ -194,7 +204,7 @@ impl Twins {
     pub const fn bytes(window: Window, capacity: usize) -> usize {
         let pages = window.size as usize / 4096;
         let groups = capacity / GROUP * size_of::<Group>() + pages / GROUP * 2;
-        pages * 3
+        pages * (2 + size_of::<Lately>())
             + LISTS * 2
             + Originals::BYTES
             + groups
@@ -219,7 +229,8 @@ impl Twins {
             by_pa: vec![NONE; LISTS],
             by_region: vec![NO_GROUP; pages / GROUP],
             wanted: 0,
-            copies: vec![0; pages],
+            copies: vec![Lately::NEVER; pages],
+            clock: Clock::default(),
             twins: (0..capacity).map(|_| Twin::NONE).collect(),
             groups: vec![Group::FREE; usize::from(capacity) / GROUP],
             originals: Originals::new(),
@@ -258,7 +269,12 @@ impl Twins {
     /// Whether the page at `va` may have a twin.
     #[must_use]
     pub fn is_fit(&self, va: GuestVa) -> bool {
-        self.covers(va) && self.copies.get(self.page(va)).is_some_and(|&copies| copies < MOST_COPIES)
+        self.covers(va) && self.copies.get(self.page(va)).is_some_and(|copies| copies.times(self.clock) < MOST_COPIES)
+    }
+
+    /// A second has passed, about: half of what was done to a page before counts no more.
+    pub fn second_passes(&mut self) {
+        self.clock.second_passes();
     }
 
     /// The page at `va` cannot run in place from now on.
@@ -267,7 +283,7 @@ impl Twins {
         if self.covers(va)
             && let Some(copies) = self.copies.get_mut(page)
         {
-            *copies = MOST_COPIES;
+            *copies = Lately::FOR_GOOD;
             self.blank = false;
             self.remove_at(va);
         }
@@ -437,7 +453,7 @@ impl Twins {
         let va = self.twins[number].va;
         self.remove_at(va);
         let page = self.page(va);
-        self.copies[page] -= 1;
+        self.copies[page].take_back(self.clock);
     }
 
     /// A twin goes to another place, which is free.
@@ -551,7 +567,7 @@ impl Twins {
         self.put(place, Twin { va, pa, replaced, ..Twin::NONE });
         self.groups[place / GROUP].wrote(number, va, 0, PAGE_WORDS, memory);
         let page = self.page(va);
-        self.copies[page] += 1;
+        self.copies[page].add(1, self.clock);
         Made::Twin(number)
     }
 
@@ -696,9 +712,9 @@ impl Twins {
         let mut number = self.by_pa[list(pa)];
         while let Some(twin) = self.twins.get_mut(usize::from(number)) {
             if twin.pa == pa.page() {
-                twin.writes += 1;
+                let writes = twin.writes.add(1, self.clock);
                 let text = Text { va: twin.va, page, before: None, behind: None };
-                let Some(replaced) = text.is_replaced(at).filter(|_| twin.writes <= MOST_WRITES) else { return false };
+                let Some(replaced) = text.is_replaced(at).filter(|_| writes <= MOST_WRITES) else { return false };
                 let instead = instead(page[at]).filter(|_| replaced);
                 if replaced && instead.is_none() {
                     twin.replaced.insert(at);
@@ -816,7 +832,7 @@ impl Twins {
         records::fill(&mut self.by_pa, NONE);
         records::fill(&mut self.by_region, NO_GROUP);
         self.wanted = 0;
-        self.copies.fill(0);
+        self.copies.fill(Lately::NEVER);
     }
 
     /// Whether there is something to unmap, before the guest runs.

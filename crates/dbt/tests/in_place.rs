@@ -647,6 +647,9 @@ fn a_twin_is_the_page_but_for_what_is_replaced() {
     assert!(!twins.is_anything_gone());
 }
 
+/// So often the words of a page may be written in a short time before it loses its twin.
+const MOST_WRITES: usize = 4096;
+
 /// What a kernel patches is written to the twins at once, where [`Twins::change_word`] would do no more.
 #[test]
 fn words_on_which_nothing_depends_are_patched_at_once() {
@@ -687,7 +690,7 @@ fn words_on_which_nothing_depends_are_patched_at_once() {
     assert!(twins.patch(&translator, (PA, 99), NOP, &mut memory));
     // As often as words may change singly.
     let times = (0..).take_while(|_| twins.patch(&translator, (PA, 3), NOP, &mut memory)).count();
-    assert_eq!(times, 256 - 5);
+    assert_eq!(times, MOST_WRITES - 5);
     assert!(!twins.change_word(PA, 3, &page, &mut memory));
 }
 
@@ -715,7 +718,7 @@ fn what_may_be_patched_without_asking_is_what_is_patched() {
                 assert!(twins.stub(&mut translator, at, true, &page, &mut memory).is_some());
             }
             let said = twins.patchable(&translator, PA).expect("it has one twin");
-            assert_eq!((said.number, said.va, said.mapped, said.left), (0, VA, false, 256));
+            assert_eq!((said.number, said.va, said.mapped, said.left), (0, VA, false, 4096));
             for (at, &word) in page.iter().enumerate().skip(first).take(AT_ONCE) {
                 let patched = twins.patch(&translator, (PA, at), word, &mut memory);
                 assert_eq!(said.free.contains(at), patched, "{at}");
@@ -746,11 +749,15 @@ fn what_was_patched_elsewhere_counts() {
     assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
     twins.maps(VA, &mut memory);
     let left = |twins: &mut Twins| twins.patchable(&translator, PA).map(|said| (said.mapped, said.left));
-    assert_eq!(left(&mut twins), Some((true, 256)));
-    twins.were_patched(0, 200);
-    assert_eq!(left(&mut twins), Some((true, 56)));
+    assert_eq!(left(&mut twins), Some((true, 4096)));
+    twins.were_patched(0, 4000);
+    assert_eq!(left(&mut twins), Some((true, 96)));
     let times = (0..).take_while(|_| twins.patch(&translator, (PA, 100), NOP, &mut memory)).count();
-    assert_eq!((times, left(&mut twins)), (56, Some((true, 0))));
+    assert_eq!((times, left(&mut twins)), (96, Some((true, 0))));
+    // Half of it is forgotten a second later.
+    twins.second_passes();
+    assert_eq!(left(&mut twins), Some((true, 2048)));
+    twins.were_patched(0, 2048);
     // Mapped nowhere, what is written is to be seen once it is mapped again.
     twins.look_anew();
     assert_eq!(left(&mut twins), Some((false, 0)));
@@ -998,11 +1005,41 @@ fn pages_that_change_all_the_time_do_not_run_in_place() {
     let other = GuestVa(0xc020_0000);
     assert!(matches!(twins.make(other, PA, text(&page), &mut memory), Made::Twin(_)));
     let writes = (0..).take_while(|_| twins.change_word(PA, 3, &page, &mut memory)).count();
-    assert!((100..1000).contains(&writes), "{writes}");
+    assert_eq!(writes, MOST_WRITES);
+    // They do when some time has passed, but not what cannot.
+    let unfit = GuestVa(0xc040_0000);
+    twins.refuse(unfit);
+    assert!([VA, unfit].iter().all(|&va| !twins.is_fit(va)));
+    twins.second_passes();
+    assert!(matches!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(_)));
+    (0..300).for_each(|_| twins.second_passes());
+    assert_eq!([VA, unfit].map(|va| twins.is_fit(va)), [true, false]);
     // Nor what is nowhere near.
     for va in [0xbeff_f000, 0xc180_0000, CACHE.0, CACHE.0 + CACHE.1 - 4096, 0xffff_0000] {
         assert!(!twins.covers(GuestVa(va)), "{va:08x}");
         assert_eq!(twins.make(GuestVa(va), PA, text(&page), &mut memory), Made::Unfit);
+    }
+}
+
+/// A page that is written now and then runs in place for good: a kernel whose functions are traced.
+#[test]
+fn pages_that_are_written_now_and_then_run_in_place() {
+    let (mut twins, mut memory) = (Twins::new(WINDOW, CACHE, 16), Memory::new(16));
+    let page = [NOP; PAGE_WORDS];
+    assert_eq!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(0));
+    for second in 0..100 {
+        for write in 0..MOST_WRITES / 2 {
+            assert!(twins.change_word(PA, 3, &page, &mut memory), "{second} {write}");
+        }
+        twins.second_passes();
+    }
+    // Nor do copies count that were made long ago: modules come and go.
+    for second in 0..100 {
+        for _ in 0..8 {
+            twins.remove(PA);
+            assert!(matches!(twins.make(VA, PA, text(&page), &mut memory), Made::Twin(_)), "{second}");
+        }
+        twins.second_passes();
     }
 }
 

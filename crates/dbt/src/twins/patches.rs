@@ -38,7 +38,7 @@ impl Twins {
         while let Some(twin) = self.twins.get(usize::from(number)) {
             if twin.pa == page {
                 any = true;
-                if twin.writes >= MOST_WRITES || twin.replaced.has_up_to(at) {
+                if twin.writes.times(self.clock) >= MOST_WRITES || twin.replaced.has_up_to(at) {
                     return false;
                 }
             }
@@ -51,7 +51,7 @@ impl Twins {
         number = first;
         while let Some(twin) = self.twins.get_mut(usize::from(number)) {
             if twin.pa == page {
-                twin.writes += 1;
+                twin.writes.add(1, self.clock);
                 memory.twin(number)[at] = word;
                 self.groups[usize::from(number) / GROUP].wrote(number, twin.va, at, 1, memory);
             }
@@ -83,13 +83,19 @@ impl Twins {
         if !mapped {
             group.stale |= bit;
         }
-        Some(Patchable { number, va: twin.va, mapped, free, left: MOST_WRITES.saturating_sub(twin.writes) })
+        Some(Patchable {
+            number,
+            va: twin.va,
+            mapped,
+            free,
+            left: MOST_WRITES.saturating_sub(twin.writes.times(self.clock)),
+        })
     }
 
     /// So many words of a twin were patched, as [`Self::patchable`] has allowed.
     pub fn were_patched(&mut self, number: u16, times: u16) {
         if let Some(twin) = self.twins.get_mut(usize::from(number)) {
-            twin.writes = twin.writes.saturating_add(times);
+            twin.writes.add(times, self.clock);
         }
     }
 }

@@ -396,6 +396,13 @@ impl KernelEngine {
         }
     }
 
+    /// See [`Twins::second_passes`].
+    pub fn second_passes(&mut self) {
+        if let Some(InPlace { twins, .. }) = self.in_place.as_deref_mut() {
+            twins.second_passes();
+        }
+    }
+
     /// The guest has written word `at` of the page at `pa`, which has code and reads `page` now: so what runs in place
     /// there does. False if the page is to be dropped as a whole.
     pub fn word_changed(&mut self, pa: GuestPa, at: usize, page: &Words) -> bool {

@@ -48,6 +48,8 @@ pub struct Backlog {
     glance_due: u64,
     /// And at which the next page is looked through that may run in place ([`Common::go_on_in_place`]).
     pub(super) look_due: u64,
+    /// And at which a second has passed for the pages that run in place.
+    pub(super) second_due: u64,
 }
 
 impl Backlog {

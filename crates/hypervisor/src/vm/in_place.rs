@@ -31,6 +31,8 @@ const SHARE: u64 = 32;
 /// While the guest waits, a page is looked through if nothing is due for so many microseconds: twice what it takes
 /// where nothing of it is in the caches.
 const AHEAD_US: u32 = 200;
+/// A second, in microseconds.
+const SECOND_US: u32 = 1_000_000;
 
 impl Common {
     /// Sees to it that the page of `source` runs in place, under `regime`. False if it cannot.
@@ -106,6 +108,10 @@ impl Common {
         regime: &Regime,
     ) -> bool {
         let begun = host.now();
+        if begun >= self.backlog.second_due {
+            self.backlog.second_due = begun + host.ticks(SECOND_US);
+            self.engine.second_passes();
+        }
         // Another guest may be due, which should not wait for this.
         if !self.engine.runs_in_place() || !regime.mmu_on() || begun < self.backlog.look_due || host.is_wanted() {
             return false;
