@@ -85,9 +85,9 @@ pub struct Host {
     slept: u64,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
-    /// Guest counter ticks per host timer tick, as [`whole_and_fraction`] gives it.
+    /// Guest counter ticks per host timer tick, as [`ratio_above`] gives it.
     ratio: (u32, u64),
-    /// The inverse of that.
+    /// The inverse of that, as [`ratio_below`] does.
     inverse: (u32, u64),
     /// See [`Host::latency_bounds`].
     latency_bounds: [u64; BOUNDS.len()],
@@ -105,12 +105,18 @@ const fn gcd(a: u32, b: u32) -> u32 {
 }
 
 /// `over / under` as a whole number and a fraction of 2^64, rounded up.
-const fn whole_and_fraction(over: u32, under: u32) -> (u32, u64) {
-    let (whole, rest) = (over / under, (over % under) as u128);
-    (whole, (rest << 64).div_ceil(under as u128) as u64)
+const fn ratio_above(over: u32, under: u32) -> (u32, u64) {
+    let rest = (over % under) as u128;
+    (over / under, (rest << 64).div_ceil(under as u128) as u64)
 }
 
-/// `value` times a ratio of [`whole_and_fraction`], without a division: guests ask for the time often.
+/// The same, rounded down.
+const fn ratio_below(over: u32, under: u32) -> (u32, u64) {
+    let rest = (over % under) as u128;
+    (over / under, ((rest << 64) / under as u128) as u64)
+}
+
+/// `value` times a ratio of [`ratio_above`] or [`ratio_below`], without a division: guests ask for the time often.
 fn scaled(value: u64, (whole, fraction): (u32, u64)) -> u64 {
     times(value, whole).saturating_add(((u128::from(value) * u128::from(fraction)) >> 64) as u64)
 }
@@ -164,8 +170,8 @@ impl Host {
             slept: 0,
             // 0 owns nothing, 1 is the host's.
             asids: HOST_ASID as u8 + 1..=u8::MAX,
-            ratio: whole_and_fraction(Machine::COUNTER_HZ / common, frequency / common),
-            inverse: whole_and_fraction(frequency / common, Machine::COUNTER_HZ / common),
+            ratio: ratio_above(Machine::COUNTER_HZ / common, frequency / common),
+            inverse: ratio_below(frequency / common, Machine::COUNTER_HZ / common),
             latency_bounds: bounds_in_ticks(frequency),
             boot_time: time,
             boot_ticks,
@@ -264,10 +270,12 @@ impl Host {
         }
     }
 
-    /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`. Rounded up by two
-    /// ticks at most: never early, or the guest would be woken for nothing.
+    /// The first host time at which a guest's counter, which was 0 at `start`, has reached `ticks`: never early, or the
+    /// guest would be woken for nothing, and one tick late at most. On a board whose timer has a microsecond for a tick,
+    /// that shows.
     pub fn host_time(&self, start: u64, ticks: u64) -> u64 {
-        let passed = scaled(ticks, self.inverse).saturating_add(2);
+        // What lies on a tick is a bit below it by `inverse`.
+        let passed = scaled(ticks, self.inverse).saturating_add(1);
         if start.cast_signed() >= 0 {
             start.saturating_add(passed)
         } else {
@@ -304,9 +312,7 @@ impl Host {
         let Alarm { control, interval, stop, start, pause, status, lower, running } = alarm;
         let waiting = self.board.interrupts.driver.waiting(self.board.timer_line).unwrap_or_default();
         let (whole, part) = self.inverse;
-        // The part in units of 2^-32, rounded up: never early.
         let part = (part >> 32) as u32;
-        let part = part.saturating_add(1);
         HostAlarm { control, interval, stop, start, pause, whole, part, status, lower, running, waiting }
     }
 

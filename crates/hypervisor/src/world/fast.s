@@ -587,7 +587,8 @@ timer_control_write:
 
 @ The timer at R6 is to be enabled and not masked, with compare value R8 and R9, which is to come: the host's timer is
 @ set for that, if nothing else that it is needed for is before. As HostTimer::set_deadline and Host::host_time have
-@ it: rounded up, so that the guest's timer has reached its value when the interrupt comes. R0 to R12 are saved.
+@ it: the guest's timer has reached its value when the interrupt comes. What lies on a tick of the host's timer is a bit
+@ below it by CTX_ALARM_PART, by up to 2^-8 for 2^24 ticks, so farther away there is a tick more. R0 to R12 are saved.
 arm_timer:
     ldr r10, [sp, #CTX_ALARM_CONTROL]
     rsb r0, r6, sp, lsl #1
@@ -619,7 +620,9 @@ arm_timer:
     ldr r5, [sp, #CTX_ALARM_PART]
     ldr r0, [sp, #CTX_ALARM_WHOLE]
     umull r2, r5, r3, r5
-    mov r2, #2
+    cmp r3, #0x1000000
+    movlo r2, #1
+    movhs r2, #2
     umaal r2, r5, r3, r0            @ ticks of the host's
     cmp r5, #0
     cmpeq r2, #0x40000000

@@ -209,7 +209,7 @@ pub struct HostAlarm {
     pub pause: u32,
     /// Whole host ticks per guest tick.
     pub whole: u32,
-    /// The rest, in units of 2^-32, rounded up.
+    /// The rest, in units of 2^-32, rounded down.
     pub part: u32,
     /// How it is told that the timer has interrupted, and what is done about that: as [`spica_drivers::Alarm`] has it.
     pub status: u32,
