@@ -42,6 +42,10 @@ main:
     nop
     cpsid i
     sub r0, r4, r5
+    get r1, before
+    cmp r0, #0
+    addlt r1, r1, #1
+    put before, r1, r2
     ldr r1, =SLACK
     cmp r0, r1
     blt 5f
@@ -68,6 +72,8 @@ main:
     show backwards, r0
     get r0, early
     show early, r0
+    get r0, before
+    show before, r0
     get r0, worst
     show worst, r0
     get r0, total
@@ -170,6 +176,8 @@ ticks:
 backwards:
     .word 0
 early:
+    .word 0
+before:                             @ it went on before it was due; who spins does
     .word 0
 worst:
     .word 0

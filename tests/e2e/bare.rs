@@ -267,6 +267,20 @@ fn the_return_mirror_follows_the_kernel() {
     }
 }
 
+/// A guest that waits for its timer is woken ahead, so that it goes on in time, but never before.
+#[test]
+fn nobody_wakes_before_it_is_due() {
+    for machine in [Machine::Cubieboard, Machine::VexpressA9] {
+        // 3,000 times some 100 µs, which is no multiple of a tick of the host's.
+        let guest = Guest { name: "sleep", parameters: &[6_263, 3_000, 0, 0, 0, 0], payload: &[] };
+        let outcome = bare::run_counted(machine, &guest, TIMEOUT, "").unwrap_or_else(|error| panic!("{error}"));
+        let slept = outcome.guest.lines().find(|line| line.starts_with("slept")).unwrap_or_default();
+        for right in ["ticks=00000bb8", "backwards=00000000", "before=00000000", "waiting=00000000"] {
+            assert!(slept.contains(right), "{machine:?}: {right}: {}", outcome.tail());
+        }
+    }
+}
+
 /// Most ticks of a timer that interrupts user code, and is handled as Linux does it, are answered in assembly.
 #[test]
 fn ticks_need_no_rust() {

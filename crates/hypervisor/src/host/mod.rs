@@ -83,6 +83,8 @@ pub struct Host {
     alone: bool,
     /// Ticks for which it has slept in this turn.
     slept: u64,
+    /// Ticks by which a guest that sleeps is woken before it is due.
+    ahead: u64,
     /// Host ASIDs that no VM has yet.
     asids: RangeInclusive<u8>,
     /// Guest counter ticks per host timer tick, as [`ratio_above`] gives it.
@@ -103,6 +105,9 @@ pub struct Host {
 const fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
+
+/// By so much a guest that sleeps is woken before its timer is due: about what it takes to wake it.
+const WAKE_US: u32 = 4;
 
 /// `over / under` as a whole number and a fraction of 2^64, rounded up.
 const fn ratio_above(over: u32, under: u32) -> (u32, u64) {
@@ -168,6 +173,7 @@ impl Host {
             entered: None,
             alone: false,
             slept: 0,
+            ahead: u64::from(frequency) * u64::from(WAKE_US) / 1_000_000,
             // 0 owns nothing, 1 is the host's.
             asids: HOST_ASID as u8 + 1..=u8::MAX,
             ratio: ratio_above(Machine::COUNTER_HZ / common, frequency / common),
@@ -362,13 +368,32 @@ impl Host {
 
     /// The guest whose turn it is sleeps until an interrupt comes: of the timer, which is armed, or of another device.
     /// Serves that. The host time.
-    pub fn sleep(&mut self) -> u64 {
+    ///
+    /// To wake it, to find out what it waits for, and to enter it takes microseconds. So if its timer is due at `due`,
+    /// the board's is set for a bit before. Then the time is `due`, before it is: all that was to be done then can be
+    /// done at once, and the guest goes on when [`Self::stay_until`] returns. The core had nothing else to do.
+    pub fn sleep(&mut self, due: Option<u64>) -> u64 {
         let begun = self.now();
         self.note_entry(begun);
+        let early = due.map(|due| due.saturating_sub(self.ahead)).filter(|&early| early > begun);
+        if let Some(early) = early {
+            let at = self.limit.map_or(early, |limit| limit.min(early));
+            shared(|| {
+                self.board.timer.driver.set_deadline(Some(at));
+                (self.armed, self.armed_for) = (Some(Some(at)), None);
+            });
+        }
         barrier::wait_for_interrupt();
         let now = self.serve_interrupts();
         self.slept += now.saturating_sub(begun);
-        now
+        due.filter(|due| (now..=now + self.ahead).contains(due)).unwrap_or(now)
+    }
+
+    /// Waits until the host time is `time`, for which [`Self::sleep`] has let it go on: for microseconds at most.
+    pub fn stay_until(&mut self, time: u64) {
+        while self.now() < time {
+            core::hint::spin_loop();
+        }
     }
 
     /// Ticks for which the guest has slept since [`Self::begin_turn`].

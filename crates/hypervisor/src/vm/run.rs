@@ -49,19 +49,25 @@ impl Vm {
                 }
                 Err(stop) => return Pause::Stop(stop),
             }
-            let waited = matches!(resume, Resume::Wait(_));
+            let mut due = None;
             if let Resume::Wait(pc) = resume {
-                if let Some(pause) = self.wait(core, host, latency) {
-                    self.vcpu.next = resume;
-                    return pause;
+                match self.wait(core, host, latency) {
+                    Ok(time) => due = Some(time),
+                    Err(pause) => {
+                        self.vcpu.next = resume;
+                        return pause;
+                    }
                 }
                 resume = Resume::Guest(pc);
             }
-            let at_once = waited && self.goes_on_behind_wait(core, host, resume);
+            let at_once = due.is_some() && self.goes_on_behind_wait(core, host, resume);
             let privilege = match if at_once { Ok(Privilege::Kernel) } else { self.resume(core, resume) } {
                 Ok(privilege) => privilege,
                 Err(stop) => return Pause::Stop(stop),
             };
+            if let Some(due) = due {
+                host.stay_until(due);
+            }
             if !self.is_settled() {
                 resume = self.vcpu.unresumed(privilege);
                 continue;
@@ -84,30 +90,33 @@ impl Vm {
     }
 
     /// Waits for an interrupt of the guest's: here, as long as nobody else wants to run, and nothing else is to be seen
-    /// to, so that a guest that sleeps often is not taken out of the core each time. Else it says what its turn ends
-    /// with.
-    fn wait(&mut self, core: &mut HostCpu, host: &mut Host, latency: &mut Latency) -> Option<Pause> {
+    /// to, so that a guest that sleeps often is not taken out of the core each time. The host time from which on it may
+    /// go on ([`Host::stay_until`]); else what its turn ends with.
+    fn wait(&mut self, core: &mut HostCpu, host: &mut Host, latency: &mut Latency) -> Result<u64, Pause> {
         self.catch_up(core, host);
         self.common.arm_timer(&mut self.vcpu.context.timer, host);
+        let mut now = 0;
         while !self.common.interrupted() {
+            host.stay_until(now);
             if self.common.watches.are_open() {
-                return Some(Pause::Yield);
+                return Err(Pause::Yield);
             }
             if !host.may_sleep() || self.wants_turn() {
-                return Some(Pause::Wait);
+                return Err(Pause::Wait);
             }
             let due = self.deadline(host);
-            let now = if self.work_ahead(core, host, due) { host.serve_interrupts() } else { host.sleep() };
+            now = if self.work_ahead(core, host, due) { host.serve_interrupts() } else { host.sleep(due) };
             self.catch_up_to(core, host, now);
             if host.wants_attention() {
-                return Some(Pause::Wait);
+                host.stay_until(now);
+                return Err(Pause::Wait);
             }
             if let Some(due) = due.filter(|&due| due <= now) {
                 let late = host.now().saturating_sub(due);
                 latency.record(late, host.latency_bounds());
             }
         }
-        None
+        Ok(now)
     }
 
     /// Lets virtio devices work, because the driver has just told them to. If there is more than a budget allows, the
