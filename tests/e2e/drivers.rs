@@ -45,7 +45,8 @@ fn drive(machine: Machine) {
     );
     // Lines that are longer than the queues' buffers come whole, in order.
     let line = command(&mut board, "seq 1 2000 | tr '\\n' ' '");
-    let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let number = |word: &str| word.parse().unwrap_or_else(|_| panic!("{word:?} is no number, in {line:?}"));
+    let numbers: Vec<u32> = line.split_whitespace().map(number).collect();
     assert!(numbers.iter().copied().eq(1..=2000), "{} numbers", numbers.len());
     assert_eq!(command(&mut board, "dmesg | grep -iE 'virtio.*(fail|error)|oops' || echo none"), "none");
 }
