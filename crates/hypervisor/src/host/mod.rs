@@ -106,6 +106,9 @@ const fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
+/// For so long a guest runs whose devices have more to do: as long as they may work in one go.
+const SOON_US: u32 = 100;
+
 /// By so much a guest that sleeps is woken before its timer is due: about what it takes to wake it.
 const WAKE_US: u32 = 4;
 
@@ -347,6 +350,13 @@ impl Host {
     /// The scheduler wants to be asked at host time `limit`, whoever runs.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
+    }
+
+    /// The running guest's devices have more to do than they may in one go: the scheduler is asked again soon, even if
+    /// the guest does nothing but wait for them, with interrupts masked.
+    pub fn ask_soon(&mut self) {
+        let soon = self.now() + self.ticks(SOON_US);
+        self.limit = Some(self.limit.map_or(soon, |limit| limit.min(soon)));
     }
 
     /// See [`Self::set_limit`].

@@ -26,6 +26,9 @@ impl Vm {
         if self.catch_up(core, host) || !self.loading.is_done() || !self.is_settled() {
             host.note_entry(begun);
         }
+        if self.common.machine.wants_service() {
+            host.ask_soon();
+        }
         self.show_time(host);
         self.common.arm_timer(&mut self.vcpu.context.timer, host);
         if !self.load_on(core, host) {
