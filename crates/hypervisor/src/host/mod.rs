@@ -106,7 +106,7 @@ const fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// For so long a guest runs whose devices have more to do: as long as they may work in one go.
+/// For so long a guest runs at most whose devices have more to do.
 const SOON_US: u32 = 100;
 
 /// By so much a guest that sleeps is woken before its timer is due: about what it takes to wake it.
