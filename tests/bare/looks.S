@@ -340,7 +340,8 @@ wear:
 1:  ldr r0, =MOV_R0
     and r1, r5, #0xff
     orr r0, r0, r1
-    str r0, [r4]
+    ldr r1, [r4, #4]
+    stm r4, {r0, r1}                @ more than a word: the page changes as a whole
     mcr p15, 0, r4, c7, c11, 1
     dsb
     mcr p15, 0, r4, c7, c5, 1
@@ -350,7 +351,7 @@ wear:
     blx r4
     add r6, r0, r6, ror #27
     add r5, r5, #1
-    ldr r0, =80000
+    ldr r0, =64
     cmp r5, r0
     blo 1b
     show worn, r6
