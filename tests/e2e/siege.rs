@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use spica_tests::Machine;
 use spica_tests::hostile::Got;
-use spica_tests::siege::{SIEGES, calm, hold};
+use spica_tests::siege::{SIEGES, calm, goes_on_alone, hold};
 
 fn siege(machine: Machine, name: &str, calm: &'static OnceLock<Got>) {
     let siege = SIEGES.iter().find(|(attack, ..)| attack.name == name).expect("a siege");
@@ -23,6 +23,12 @@ macro_rules! sieges {
                 console: "console output";
                 balloon: "resets with a full balloon";
             }
+
+            #[test]
+            fn console_alone() {
+                goes_on_alone(Machine::$machine);
+            }
+
             sieges! { @tests $machine $(, #[$slow])?;
                 operands: "TLB maintenance with junk in its operands";
                 selves: "pages that write to themselves";

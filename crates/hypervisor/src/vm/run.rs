@@ -82,7 +82,7 @@ impl Vm {
                 host.note_entry(entered);
             }
             resume = self.enter(core, host, privilege);
-            if self.common.machine.wants_service() {
+            if self.common.machine.wants_service() && !host.is_wanted() {
                 resume = self.serve(core, host, resume);
             }
             if host.wants_attention() && !matches!(resume, Resume::Stop(_)) {
@@ -344,7 +344,10 @@ impl Vm {
     /// The same up to host time `now`, behind interrupts of the host: its timer is armed again.
     pub(super) fn catch_up_to(&mut self, core: &mut HostCpu, host: &mut Host, now: u64) {
         let Vm { vcpu, common, .. } = self;
-        common.serve_host(&mut vcpu.mmu, core, host);
+        // If the scheduler is wanted, somebody may wait for the core: what there is to do is the next turn's.
+        if !host.is_wanted() {
+            common.serve_host(&mut vcpu.mmu, core, host);
+        }
         common.time_passes(host, now);
         // The host's clock makes half a turn at most from one of its timer's interrupts to the next.
         host.renew_clock(&mut vcpu.context.clock, common.start, now);
