@@ -52,6 +52,14 @@ operation() {
     fi
 }
 
+# An operation that others than lmbench found slow.
+cliff() {
+    enough=$ENOUGH
+    ENOUGH=$CLIFF_ENOUGH
+    kernel none
+    ENOUGH=$enough
+}
+
 # --- Applications --------------------------------------------------------------------------------------------------
 
 # application INPUT OUTPUT PROGRAM ARGUMENT...: one run from start to end, timed. The output is checked: what `check`
@@ -208,14 +216,14 @@ workload() {
     fork-shell) kernel lat_proc shell ;;
     page-fault) kernel lat_pagefault $file ;;
     mmap) kernel lat_mmap 4m $file ;;
-    cacheflush) kernel none ;;
-    jit) kernel none ;;
-    ftrace) kernel none ;;
-    interval-timer) kernel none ;;
-    sleep) kernel none ;;
-    misaligned) kernel none ;;
-    processes) kernel none ;;
-    spread) kernel none ;;
+    cacheflush) cliff ;;
+    jit) cliff ;;
+    ftrace) cliff ;;
+    interval-timer) cliff ;;
+    sleep) cliff ;;
+    misaligned) cliff ;;
+    processes) cliff ;;
+    spread) cliff ;;
     probe-*)
         # Nothing but probes runs in this boot. What is enough for them is a number of times.
         verb=probe
