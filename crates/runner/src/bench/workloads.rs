@@ -41,8 +41,9 @@ pub use table::{PROBES, Program, WORKLOADS, Workload};
 /// for its own loop (two instructions of 2 ns) and for reading the clock (nothing, beside 50 ms). It would measure the
 /// latter two by itself, with noise, and would then take off something else under Spica than natively.
 ///
-/// `CLIFF_ENOUGH` is the same for the cliffs. In 50 ms, what Spica does once in a while (a preemptive flush, half a
-/// million instructions) was 2 % of an operation, and a fifth of one that mostly sleeps, or nothing.
+/// `CLIFF_ENOUGH` is the same for the cliffs, unless something is counted. In 50 ms, what Spica does once in a while (a
+/// preemptive flush, half a million instructions) was 2 % of an operation, and a fifth of one that mostly sleeps, or
+/// nothing.
 pub const PARAMETERS: &[(&str, &str)] = &[
     ("ENOUGH", "50000"),
     ("CLIFF_ENOUGH", "400000"),
