@@ -838,19 +838,32 @@ forget_range:
     str r0, [sp, r7, lsl #2]
     b nothing_there
 
-@ In: R0 = the first page, R7 = the end.
+@ In: R0 = the first page, R7 = the end. A bit says of each page whether it is watched, and 32 of them are looked at
+@ together: when a kernel has freed some of its pages, its loop may go over all the megabytes from first to last. To 2
+@ above with R0 = the first page that is watched, or the first behind the end.
 range_of_kernel:
     ldr r1, [sp, #CTX_WATCHED_PAGES]
+    cmp r0, r7
+    addhs r7, r0, #1                @ the first page always has its turn
 1:  lsr r3, r0, #17
-    lsr r4, r0, #12
+    ubfx r4, r0, #12, #5
     ldr r3, [r1, r3, lsl #2]
-    and r4, r4, #31
-    lsr r3, r3, r4
-    tst r3, #1
-    bne 2b
-    add r0, r0, #0x1000
+    lsrs r3, r3, r4
+    bne 3f
+    bfc r0, #12, #5
+    adds r0, r0, #0x20000
+    bcs 4f                          @ the last page of all was in it
     cmp r0, r7
     blo 1b
+    b 4f
+3:  rbit r3, r3
+    clz r3, r3
+    add r0, r0, r3, lsl #12
+    cmp r0, r7
+    blo 2b
+4:  sub r0, r0, r7                  @ all have the same low bits, and the end may have others
+    ubfx r0, r0, #0, #12
+    add r0, r7, r0
     b 2b
 
 .macro FORGET view, entry, address
