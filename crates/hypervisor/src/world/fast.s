@@ -856,7 +856,9 @@ range_of_kernel:
     cmp r0, r7
     blo 1b
     b 4f
-3:  rbit r3, r3
+3:  tst r3, #1
+    bne 2b                          @ also where no end is behind it: at the end of the address space
+    rbit r3, r3
     clz r3, r3
     add r0, r0, r3, lsl #12
     cmp r0, r7
