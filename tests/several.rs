@@ -357,6 +357,7 @@ impl Board {
         let mut lines = Vec::new();
         let end = loop {
             let Some(answer) = self.answers.pop_front() else {
+                assert!(!self.halted, "no answer to `{command}` before the board was halted\n{}", self.tail());
                 assert!(self.turn(deadline), "no answer to `{command}`\n{}", self.tail());
                 continue;
             };
