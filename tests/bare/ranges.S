@@ -50,6 +50,7 @@ main:
     say "\nbetween"
     bl window
     bl loops
+    bl last_page
     pop {r4-r12, pc}
 
 @ Bits 11:8 of the operand are reserved (B4.2.2): they name no page, and no ASID.
@@ -306,5 +307,40 @@ loops:
     blo 2b                          @ not to the operation
     show rounds, r5
     pop {r4-r12, pc}
+
+@ The last page of all becomes another, by a loop that begins with that page, and with any of the reserved bits.
+last_page:
+    push {r4-r8, lr}
+    say "\nthe last page"
+    ldr r4, =TABLES + 0xfff * 4
+    ldr r0, =LEVEL2 + 1
+    str r0, [r4]
+    ldr r5, =LEVEL2 + 4 * 255
+    ldr r6, =PAGES + ENTRY
+    ldr r7, =0xfffff000
+    adr r8, operands
+2:  add r6, r6, #0x1000
+    str r6, [r5]
+    dsb
+    ldrh r0, [r8], #2
+    orr r0, r0, r7
+    mov r3, #0
+    over_pages r0, r3
+    dsb
+    isb
+    show from, r0
+    ldr r0, [r7]
+    show page, r0
+    adr r0, operands_end
+    cmp r8, r0
+    blo 2b
+    mov r0, #0
+    str r0, [r4]
+    bl flush
+    pop {r4-r8, pc}
+
+operands:
+    .hword 0, 0xff, 0xf00, 0xffe, 0xfff, 0xfff
+operands_end:
 
     .ltorg
