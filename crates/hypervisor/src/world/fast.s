@@ -805,16 +805,16 @@ in_kernel_range:                    @ where no space has anything that is not wa
 forget_range:
     ldr r0, [r2, #PAGE_TARGET]
     ldr r7, [lr, #-4]
-    ldr r1, [sp, #CTX_FORGET_MEGABYTE]
+    cmp r0, #PAGEWISE_FROM
     ubfx r7, r7, #TLB_RANGE_END, #3
-    bic r3, r0, #0xff000
     ldr r7, [sp, r7, lsl #2]        @ the end
+    bhs range_of_kernel
+    ldr r1, [sp, #CTX_FORGET_MEGABYTE]
+    bic r3, r0, #0xff000
     orr r6, r0, #0xff000
-    add r6, r6, #0x1000             @ or that of the megabyte, which is never the last
+    add r6, r6, #0x1000             @ or that of the megabyte
     cmp r7, r6
     movhi r7, r6
-    cmp r0, #PAGEWISE_FROM
-    bhs range_of_kernel
     cmp r3, r1
     bne find_tables
     ldrd r4, r5, [sp, #CTX_FORGET_TABLES]
@@ -838,13 +838,24 @@ forget_range:
     str r0, [sp, r7, lsl #2]
     b nothing_there
 
-@ In: R0 = the first page, R7 = the end. A bit says of each page whether it is watched, and 32 of them are looked at
-@ together: when a kernel has freed some of its pages, its loop may go over all the megabytes from first to last. To 2
-@ above with R0 = the first page that is watched, or the first behind the end.
+@ In: R0 = the first page, R7 = the end. A bit says of each page whether it is watched. The first page always has its
+@ turn, and often no other does: Linux maps its text one by one to patch it. Behind that, 32 are looked at together: when
+@ a kernel has freed some of its pages, its loop may go over all the megabytes from first to last, which takes some 5,000
+@ instructions at most. To 2 above with R0 = the first page that is watched, or the first behind the end.
 range_of_kernel:
     ldr r1, [sp, #CTX_WATCHED_PAGES]
-    cmp r0, r7
-    addhs r7, r0, #1                @ the first page always has its turn
+    lsr r3, r0, #17
+    ubfx r4, r0, #12, #5
+    ldr r3, [r1, r3, lsl #2]
+    add r5, r0, #0x1000             @ the next, which may be the first of all
+    lsr r3, r3, r4
+    tst r3, #1
+    bne slow_path
+    cmp r5, r7
+    cmplo r0, r7
+    blo 1f
+    str r0, [sp, #CTX_FORGOTTEN]
+    b nothing_there
 1:  lsr r3, r0, #17
     ubfx r4, r0, #12, #5
     ldr r3, [r1, r3, lsl #2]
@@ -856,9 +867,7 @@ range_of_kernel:
     cmp r0, r7
     blo 1b
     b 4f
-3:  tst r3, #1
-    bne 2b                          @ also where no end is behind it: at the end of the address space
-    rbit r3, r3
+3:  rbit r3, r3
     clz r3, r3
     add r0, r0, r3, lsl #12
     cmp r0, r7
