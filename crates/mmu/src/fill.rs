@@ -187,7 +187,40 @@ impl Shadow {
             self.fill_section(place, va, &mapping, &wanted, tables, tlb);
             return Fill::Mapped;
         }
-        self.fill_page(place, va, &mapping, &wanted, tables, tlb)
+        let filled = self.fill_page(place, va, &mapping, &wanted, tables, tlb);
+        let text = mapping.permission(regime, privileged) == Permission::ReadOnly && mapping.size.is_first_level();
+        if filled == Fill::Mapped && text && whole && !rom && place == Place::Common(view) && !self.tracked.is_on() {
+            self.fill_around(view, va, &mapping, &wanted, tables);
+        }
+        filled
+    }
+
+    /// Maps what is not mapped of the 64 KiB around `va`, which was just mapped for all spaces, and is in a section that
+    /// `view` may read and not write: as if each page had been read. A kernel that patches its text reads through all
+    /// of it, and forgets all of it at the end.
+    fn fill_around(
+        &mut self,
+        view: View,
+        va: GuestVa,
+        mapping: &Mapping,
+        wanted: &Wanted,
+        tables: &mut impl TableMemory,
+    ) {
+        let first_level = self.tables_at(Place::Common(view)).first_level((va.0 >> 20) as usize, tables);
+        let FirstLevel::Table { table, .. } = first_level else { return };
+        let first = (va.0 >> 12 & 0xf0) as usize;
+        let mut filled = 0u64;
+        for (index, pa) in (first..first + 16).zip((mapping.pa.0 & 0xffff_0000..).step_by(4096)) {
+            if tables.read(&table, index) == 0
+                && let Some(host) = self.ram.host(GuestPa(pa))
+            {
+                tables.write(&table, index, host::page(host, false, wanted.xn));
+                filled += 1;
+            }
+        }
+        let active = self.active_index();
+        self.spaces[active].fills += filled;
+        self.stats.page_fills += filled;
     }
 
     /// As [`Self::fill`] for a load of the guest's privileged mode, but for its DACR: a page of a domain that is closed

@@ -916,6 +916,43 @@ fn code_that_stands_for_a_page_is_executable_in_all_spaces_and_forgotten_in_all(
 }
 
 #[test]
+fn around_a_page_of_text_that_is_read_others_are_mapped_and_no_more_than_the_guest_may() {
+    let mut guest = Guest::new();
+    let (text, data) = (LOWMEM + (3 << 20), LOWMEM + (5 << 20));
+    const READ_ONLY: u32 = 0b10 | 1 << 15 | 0b01 << 10 | 1 << 5;
+    for root in [KERNEL, PROCESS[0], PROCESS[1]] {
+        guest.memory.write(root + (text >> 20) * 4, (RAM + (3 << 20)) | READ_ONLY);
+    }
+    let page = |mb: u32, page: u32| GuestPa(RAM + (mb << 20) + (page << 12));
+    for mb in [3, 5] {
+        assert!(guest.shadow.protect_code_page(page(mb, 5), &mut guest.tables, &mut guest.tlb));
+    }
+    guest.shadow.set_absent(page(3, 7), true);
+    assert_eq!(guest.fill_code(text + 0x9000), Fill::Mapped);
+    let fills = guest.shadow.stats().page_fills;
+    assert!(guest.touch(View::Kernel, text + 0x2abc, AccessKind::Read).1);
+    for process in [0, 1] {
+        guest.switch_process(process);
+        guest.touch(View::Kernel, text + 0x2abc, AccessKind::Read);
+        for at in 0..17 {
+            let host = HOST + (3 << 20) + (at << 12);
+            let should = match at {
+                7 | 16 => None,
+                9 => Some((TWIN.0, true)),
+                _ => Some((host, false)),
+            };
+            assert_eq!(guest.kernel_page(text + (at << 12)), should, "process {process}, page {at}");
+        }
+        assert!(matches!(guest.fill(View::Kernel, text + 0x3000, AccessKind::Write), Fill::GuestFault(_)));
+    }
+    assert_eq!(guest.shadow.stats().page_fills, fills + 14);
+    // Where it may write, they come when it does, and are known as written then.
+    guest.touch(View::Kernel, data + 0x2000, AccessKind::Read);
+    guest.touch(View::Kernel, data + 0x5000, AccessKind::Read);
+    assert_eq!([1, 3, 4, 6].map(|at| guest.kernel_page(data + (at << 12))), [None; 4]);
+}
+
+#[test]
 fn code_goes_with_the_guests_maintenance_and_faults_as_its_tables_say() {
     let mut guest = Guest::new();
     guest.shadow.protect_code_page(GuestPa(RAM + 0x20_3000), &mut guest.tables, &mut guest.tlb);
