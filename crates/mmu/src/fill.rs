@@ -195,9 +195,9 @@ impl Shadow {
         filled
     }
 
-    /// Maps what is not mapped of the 64 KiB around `va`, which was just mapped for all spaces, and is in a section that
-    /// `view` may read and not write: as if each page had been read. A kernel that patches its text reads through all
-    /// of it, and forgets all of it at the end.
+    /// Maps what is not mapped of the 64 KiB around `va`, which was just mapped for all spaces, and is in a section
+    /// that `view` may read and not write: as if each page had been read. A kernel that patches its text reads through
+    /// all of it, and forgets all of it at the end.
     fn fill_around(
         &mut self,
         view: View,

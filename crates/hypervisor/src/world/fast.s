@@ -839,9 +839,10 @@ forget_range:
     b nothing_there
 
 @ In: R0 = the first page, R7 = the end. A bit says of each page whether it is watched. The first page always has its
-@ turn, and often no other does: Linux maps its text one by one to patch it. Behind that, 32 are looked at together: when
-@ a kernel has freed some of its pages, its loop may go over all the megabytes from first to last, which takes some 5,000
-@ instructions at most. To 2 above with R0 = the first page that is watched, or the first behind the end.
+@ turn, and often no other does: Linux maps pages of its text one by one to patch them. Behind that, 32 are looked at
+@ together: when a kernel has freed some of its pages, its loop may go over all the megabytes from first to last, which
+@ takes some 5,000 instructions at most. To 2 above with R0 = the first page that is watched, or the first behind the
+@ end.
 range_of_kernel:
     ldr r1, [sp, #CTX_WATCHED_PAGES]
     lsr r3, r0, #17
