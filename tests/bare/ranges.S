@@ -51,6 +51,7 @@ main:
     bl window
     bl loops
     bl last_page
+    bl long_loop
     pop {r4-r12, pc}
 
 @ Bits 11:8 of the operand are reserved (B4.2.2): they name no page, and no ASID.
@@ -342,5 +343,33 @@ last_page:
 operands:
     .hword 0, 0xff, 0xf00, 0xffe, 0xfff, 0xfff
 operands_end:
+
+@ A page becomes another by a loop over 384 MiB, of which nothing else is mapped.
+long_loop:
+    push {r4-r8, lr}
+    say "\na long loop"
+    ldr r4, =TABLES + 0xdff * 4
+    ldr r0, =LEVEL2 + 1
+    str r0, [r4]
+    ldr r5, =LEVEL2 + 4 * 7
+    ldr r6, =PAGES + ENTRY
+    ldr r7, =0xdff07000
+    mov r8, #3
+2:  add r6, r6, #0x1000
+    str r6, [r5]
+    dsb
+    ldr r2, =0xc8000004
+    ldr r3, =0xe0000000
+    over_pages r2, r3
+    dsb
+    isb
+    show from, r2
+    ldr r0, [r7]
+    show page, r0
+    subs r8, r8, #1
+    bne 2b
+    str r8, [r4]
+    bl flush
+    pop {r4-r8, pc}
 
     .ltorg
