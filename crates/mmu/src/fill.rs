@@ -188,8 +188,8 @@ impl Shadow {
             return Fill::Mapped;
         }
         let filled = self.fill_page(place, va, &mapping, &wanted, tables, tlb);
-        let text = mapping.permission(regime, privileged) == Permission::ReadOnly && mapping.size.is_first_level();
-        if filled == Fill::Mapped && text && whole && !rom && place == Place::Common(view) && !self.tracked.is_on() {
+        let section = place == Place::Common(view) && mapping.size.is_first_level() && whole && !rom;
+        if filled == Fill::Mapped && section && mapping.permission(regime, privileged) == Permission::ReadOnly {
             self.fill_around(view, va, &mapping, &wanted, tables);
         }
         filled
@@ -209,15 +209,19 @@ impl Shadow {
         let first_level = self.tables_at(Place::Common(view)).first_level((va.0 >> 20) as usize, tables);
         let FirstLevel::Table { table, .. } = first_level else { return };
         let first = (va.0 >> 12 & 0xf0) as usize;
-        let mut filled = 0u64;
-        for (index, pa) in (first..first + 16).zip((mapping.pa.0 & 0xffff_0000..).step_by(4096)) {
-            if tables.read(&table, index) == 0
-                && let Some(host) = self.ram.host(GuestPa(pa))
+        let mut entries = [0; 16];
+        let mut filled = 0;
+        for (at, entry) in entries.iter_mut().enumerate() {
+            *entry = tables.read(&table, first + at);
+            if *entry == 0
+                && let Some(host) = self.ram.host(GuestPa(mapping.pa.0 & 0xffff_0000 | (at as u32) << 12))
             {
-                tables.write(&table, index, host::page(host, false, wanted.xn));
+                *entry = host::page(host, false, wanted.xn);
                 filled += 1;
             }
         }
+        // One line of the table, cleaned once; what was there before is the same behind it.
+        tables.write_run(&table, first, &entries);
         let active = self.active_index();
         self.spaces[active].fills += filled;
         self.stats.page_fills += filled;

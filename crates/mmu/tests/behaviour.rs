@@ -942,6 +942,9 @@ fn around_a_page_of_text_that_is_read_others_are_mapped_and_no_more_than_the_gue
                 _ => Some((host, false)),
             };
             assert_eq!(guest.kernel_page(text + (at << 12)), should, "process {process}, page {at}");
+            let root = guest.shadow.root(View::Kernel);
+            let entry = guest.tlb.get(&guest.tables, root, text + (at << 12));
+            assert!(!entry.is_some_and(|entry| entry.writable), "process {process}, page {at}");
         }
         assert!(matches!(guest.fill(View::Kernel, text + 0x3000, AccessKind::Write), Fill::GuestFault(_)));
     }
@@ -950,6 +953,24 @@ fn around_a_page_of_text_that_is_read_others_are_mapped_and_no_more_than_the_gue
     guest.touch(View::Kernel, data + 0x2000, AccessKind::Read);
     guest.touch(View::Kernel, data + 0x5000, AccessKind::Read);
     assert_eq!([1, 3, 4, 6].map(|at| guest.kernel_page(data + (at << 12))), [None; 4]);
+}
+
+#[test]
+fn what_one_space_alone_reads_is_mapped_for_no_other() {
+    let mut guest = Guest::new();
+    const READ_ONLY: u32 = 0b10 | 1 << 15 | 0b01 << 10 | 1 << 5;
+    let text = LOWMEM + (3 << 20);
+    guest.memory.write(PROCESS[0] + (text >> 20) * 4, (RAM + (3 << 20)) | READ_ONLY);
+    guest.memory.write(PROCESS[1] + (text >> 20) * 4, (RAM + (5 << 20)) | READ_ONLY | 1 << 17);
+    for mb in [3, 5] {
+        guest.shadow.protect_code_page(GuestPa(RAM + (mb << 20)), &mut guest.tables, &mut guest.tlb);
+    }
+    guest.touch(View::Kernel, text, AccessKind::Read);
+    guest.switch(PROCESS[1], 2);
+    assert_eq!(guest.touch(View::Kernel, text + 0x1_1000, AccessKind::Read).0, HOST + (5 << 20) + 0x1_1000);
+    guest.switch(PROCESS[0], 1);
+    assert_eq!(guest.kernel_page(text + 0x1000), Some((HOST + (3 << 20) + 0x1000, false)));
+    assert_eq!([0, 1, 2].map(|at| guest.kernel_page(text + 0x1_0000 + (at << 12))), [None; 3]);
 }
 
 #[test]
@@ -1136,4 +1157,19 @@ fn a_megabyte_with_a_trapped_page_is_no_section_for_user_code() {
     // The kernel has it as before.
     assert!(guest.touch(View::Kernel, va, AccessKind::Read).1);
     assert_eq!(guest.shadow.stats().section_fills, sections + 1);
+}
+
+#[test]
+fn a_trapped_page_is_not_mapped_with_those_around_it() {
+    let mut guest = Guest::new();
+    // All may read and nobody write it, in all spaces.
+    let va = LOWMEM + (3 << 20);
+    for root in [KERNEL, PROCESS[0], PROCESS[1]] {
+        guest.memory.write(root + (va >> 20) * 4, (RAM + (3 << 20)) | 0b10 | 1 << 15 | 0b11 << 10 | 1 << 5);
+    }
+    guest.shadow.set_trapped([GuestVa(va + 0x5000)].into_iter());
+    assert!(guest.touch(View::User, va + 0x3000, AccessKind::Fetch).1);
+    assert_eq!(guest.user_page(va + 0x3000), Some((HOST + 0x30_3000, true, false)));
+    assert_eq!(guest.user_page(va + 0x5000), None);
+    assert_eq!(guest.fill(View::User, va + 0x5000, AccessKind::Fetch), Fill::Trapped(GuestPa(RAM + 0x30_5000)));
 }
